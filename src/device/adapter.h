@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One software RDMA adapter: a port with its addresses, and the tables in which packets and work requests find QPs and
+ * regions. Sans-IO: what it needs of its surroundings (a lane to run on, somewhere to tell events) it asks of its host,
+ * which is the engine in a program and the harness in the simulation.
+ */
+#ifndef DEVICE_ADAPTER_H
+#define DEVICE_ADAPTER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/table.h"
+#include "device/limits.h"
+#include "device/mcast.h"
+#include "device/port.h"
+
+struct adapter;
+struct cq;
+struct qp;
+
+struct adapter_host {
+	/*
+	 * The QP has something to do: work requests were posted, an ACK is owed, it went to the error state. The host
+	 * calls transport_run() for it soon, under its lane's lock. Any thread, any number of times.
+	 */
+	void (*schedule)(struct adapter *adapter, struct qp *qp);
+
+	/* An armed CQ got the completion that it waited for. Called with no lock of the CQ held. */
+	void (*cq_event)(struct cq *cq);
+
+	/* An asynchronous event; element is filled in. Called with the lane's lock held at most. */
+	void (*async_event)(struct adapter *adapter, const struct ibv_async_event *event);
+
+	/* 32 random bits, for keys and first PSNs. */
+	uint32_t (*random)(struct adapter *adapter);
+
+	/*
+	 * Returns once no lane can still use a pointer that it looked up before the call. The caller holds no lane's
+	 * lock. NULL where there is one thread.
+	 */
+	void (*quiesce)(struct adapter *adapter);
+};
+
+struct adapter {
+	char name[IBV_SYSFS_NAME_MAX];
+	uint64_t node_guid; /* network order */
+	uint32_t slot;	    /* of this process, the high bits of its QP numbers */
+	const struct adapter_host *host;
+	void *host_data; /* the host's own */
+
+	struct table qps; /* by the low 16 bits of the QP number */
+	struct table mrs; /* by the index part of a key, see mr.h */
+	struct table srqs;
+	struct port port;
+	struct mcast mcast;
+
+	pthread_mutex_t lock; /* of creation and destruction, never on a packet's way */
+	atomic_uint pd_count, cq_count, ah_count, mcast_count;
+
+	/* packets dropped before they found a QP, and what devices count; relaxed */
+	atomic_ulong bad_packets, bad_pkey, bad_qkey, no_qp;
+};
+
+/*
+ * `slot` < QPN_SLOTS. The port is down and has no addresses until the host sets them (port.h). 0 or -ENOMEM.
+ */
+int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint32_t slot,
+		 const struct adapter_host *host, void *host_data);
+
+/* Every object of the adapter must be gone. */
+void adapter_fini(struct adapter *adapter);
+
+/* What ibv_query_device_ex() tells of it. */
+void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *attr);
+
+/* The QP of a number that is ours, NULL if there is none. Valid while the lane's lock is held. */
+struct qp *adapter_find_qp(struct adapter *adapter, uint32_t qpn);
+
+#endif

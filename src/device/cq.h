@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: a ring of completions under one lock, an arming state, and overrun.
+ */
+#ifndef DEVICE_CQ_H
+#define DEVICE_CQ_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct adapter;
+
+struct cqe {
+	struct ibv_wc wc;
+	uint64_t timestamp; /* ns, the `now` of the transport */
+};
+
+enum cq_arm { CQ_NOT_ARMED, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };
+
+struct cq {
+	union {
+		struct ibv_cq ibv; /* first */
+		struct ibv_cq_ex ibv_ex;
+	};
+	struct adapter *adapter;
+	atomic_uint users; /* QPs and SRQs that complete here; one QP counts for each of its two queues */
+	atomic_uint lanes; /* bit mask of the lanes whose QPs complete here: where a poller makes progress */
+	void *face;	   /* the verbs layer's own (channel, extended poll state) */
+
+	pthread_spinlock_t lock; /* guards all below, but for the peek at `count` */
+	struct cqe *ring;
+	uint32_t capacity; /* entries asked for or more */
+	uint32_t head;	   /* next to poll */
+	atomic_uint count; /* written under the lock, peeked at without it by pollers */
+	enum cq_arm arm;
+	bool ignore_overrun;
+	bool is_overrun; /* an entry was lost; the CQ is in error */
+};
+
+static inline struct cq *cq_of(struct ibv_cq *ibv)
+{
+	return (struct cq *)ibv;
+}
+
+int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq);
+int cq_destroy(struct cq *cq); /* EBUSY while it has users */
+
+/* Keeps what is in it; refuses (EINVAL) fewer entries than it holds. */
+int cq_resize(struct cq *cq, uint32_t cqe);
+
+/*
+ * Adds a completion, and tells the host where the CQ was armed for it: any when armed for the next, `is_solicited` or
+ * in error when armed for solicited ones. -EOVERFLOW when full: then the CQ goes into error once, with
+ * IBV_EVENT_CQ_ERR, and the caller puts its QP into the error state (IBV_EVENT_QP_FATAL).
+ */
+int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now);
+
+/* Takes up to `count` completions, oldest first; how many. */
+int cq_poll(struct cq *cq, int count, struct ibv_wc *wc);
+
+/* The same for one, with its timestamp: 0, or -ENOENT when empty. */
+int cq_poll_one(struct cq *cq, struct cqe *cqe);
+
+/* ibv_req_notify_cq(): for a completion added after this call. A stronger arming is kept (11.4.2.2). */
+void cq_arm(struct cq *cq, bool solicited_only);
+
+#endif

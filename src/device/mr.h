@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions and the keys that name them.
+ *
+ * A key is an index into the adapter's table (high 20 bits) and 12 random bits, others in the lkey than in the rkey:
+ * one cannot be used as the other, and a key of a region that is gone does not fit the next one at its index.
+ * Look-ups take no lock; their results hold while the lane's lock is held (mr_destroy() quiesces before it frees).
+ */
+#ifndef DEVICE_MR_H
+#define DEVICE_MR_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "explain/reason.h"
+
+struct adapter;
+struct pd;
+
+struct mr {
+	struct ibv_mr ibv; /* first */
+	struct adapter *adapter;
+	struct pd *pd;
+	char *base;    /* where byte `iova` lies */
+	uint64_t iova; /* how work requests and peers call the first byte; 0 for IBV_ACCESS_ZERO_BASED */
+	uint64_t length;
+	unsigned int access;
+	uint32_t lkey, rkey;
+};
+
+static inline struct mr *mr_of(struct ibv_mr *ibv)
+{
+	return (struct mr *)ibv;
+}
+
+/*
+ * `access` is IBV_ACCESS_*: remote write and atomic need local write; unknown bits are refused unless in the optional
+ * range. Length 0 is allowed and names no byte. Memory is not touched, not pinned.
+ */
+int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+	      struct mr **mr);
+int mr_destroy(struct mr *mr);
+
+/*
+ * Resolves `length` bytes at `addr` for work of a QP in `pd`. `need` is 0 (local read), IBV_ACCESS_LOCAL_WRITE, or for
+ * the remote form IBV_ACCESS_REMOTE_*. REASON_NONE and the place, or the reason (not yet noted: the caller knows the
+ * side and the QP, and refuses with them). A length of 0 passes any key (9.4.1.1.3: no check for zero-length).
+ */
+enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
+			     uint64_t addr, uint64_t length, unsigned int need, char **place);
+enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
+			      uint64_t addr, uint64_t length, unsigned int need, char **place);
+
+#endif

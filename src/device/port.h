@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The adapter's one port: state, MTU, GID table, P_Key table. The host sets them from the network interface; changes
+ * raise the async events (PORT_ACTIVE, PORT_ERR, GID_CHANGE).
+ */
+#ifndef DEVICE_PORT_H
+#define DEVICE_PORT_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "device/limits.h"
+
+struct adapter;
+
+enum { PORT_NUMBER = 1 };
+
+struct port {
+	pthread_mutex_t lock; /* guards all below */
+	enum ibv_port_state state;
+	enum ibv_mtu max_mtu, active_mtu;
+	uint32_t netdev_mtu;  /* bytes */
+	uint32_t netdev_index; /* ifindex, 0 in a simulation */
+	char netdev_name[16];
+	uint64_t speed_mbps;
+	int gid_count; /* entries in use are 0 .. gid_count-1, but some may be zero GIDs (removed) */
+	union ibv_gid gids[MAX_GIDS];
+	int pkey_count;
+	uint16_t pkeys[MAX_PKEYS]; /* host order */
+};
+
+void port_init(struct port *port);
+void port_fini(struct port *port);
+
+/* Largest path MTU whose packets fit into an interface's MTU: 1500 gives 1024, 9000 and 65536 give 4096. */
+enum ibv_mtu port_mtu_of_netdev(uint32_t netdev_mtu);
+
+/*
+ * Set by the host; each raises its event on a change (none before the first open). An address keeps its index while
+ * it lives; a removed one leaves a zero GID that the next new address takes.
+ */
+void port_set_link(struct adapter *adapter, enum ibv_port_state state, uint32_t netdev_mtu,
+		   uint64_t speed_mbps);
+void port_set_gids(struct adapter *adapter, const union ibv_gid *gids, int count);
+
+/* 0 or -ENOENT, -EINVAL: index out of range or an empty entry. */
+int port_gid(struct port *port, unsigned int index, union ibv_gid *gid);
+int port_pkey(struct port *port, unsigned int index, uint16_t *pkey);
+
+void port_describe(struct adapter *adapter, struct ibv_port_attr *attr);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: attributes, the two queues, and the state machine's rules (qp_state.c has its table). What moves packets
+ * is the transport's: requester and responder hang here and are known only there.
+ *
+ * Locks: a QP belongs to one lane for its life; the lane's lock guards state, attributes, requester and responder. The
+ * send queue's lock guards posting, so that ibv_post_send() needs no lane.
+ */
+#ifndef DEVICE_QP_H
+#define DEVICE_QP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "device/av.h"
+#include "device/srq.h"
+
+struct adapter;
+struct cq;
+struct pd;
+struct requester;
+struct responder;
+struct seat;
+
+/* A send work request as posted; kept until it is complete. Host order, but for imm_data. */
+struct send_wqe {
+	uint64_t wr_id;
+	uint64_t length; /* payload bytes; for READ those asked for */
+	enum ibv_wr_opcode opcode;
+	unsigned int flags; /* IBV_SEND_* ; SIGNALED is set for all under sq_sig_all */
+	union {
+		__be32 imm_data;
+		uint32_t invalidate_rkey;
+	};
+	uint64_t remote_addr; /* RDMA, atomics, FLUSH */
+	uint32_t rkey;
+	union {
+		struct {
+			uint64_t compare_add, swap;
+		} atomic;
+		struct {
+			struct av av;
+			uint32_t qpn, qkey;
+		} ud;
+		struct {
+			uint8_t type;  /* IBV_FLUSH_* placement bits */
+			uint8_t level; /* IBV_FLUSH_RANGE or _MR */
+		} flush;
+		uint64_t atomic_write; /* the 8 bytes, as they go to memory */
+	};
+
+	/* the requester's, under the lane's lock */
+	uint32_t first_psn, last_psn;
+	uint32_t flight; /* its own flags */
+
+	uint32_t num_sge; /* 0 with inline data */
+	bool is_inline;	  /* the payload stands in `data` */
+	union {
+		struct ibv_sge sge[0];
+		char data[0];
+	};
+};
+
+struct send_queue {
+	pthread_spinlock_t lock; /* guards posting: `tail`, and the WQEs from it on */
+	char *ring;
+	size_t stride;
+	uint32_t max_wr, max_sge, max_inline;
+	atomic_uint head; /* oldest not complete; free-running; written under the lane's lock */
+	atomic_uint tail; /* next to post; free-running; the release that publishes a WQE */
+};
+
+struct qp {
+	union {
+		struct ibv_qp ibv; /* first */
+		struct ibv_qp_ex ibv_ex;
+	};
+	struct adapter *adapter;
+	struct pd *pd;
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq; /* NULL: its own queue, `rq` */
+	uint32_t number; /* 24 bits, slot included */
+	enum ibv_qp_type type;
+	bool sq_sig_all;
+	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
+	struct seat *seat; /* the engine's: the lane, ready list and timer */
+
+	struct send_queue sq;
+	struct recv_queue rq;
+
+	/* under the lane's lock; `state` is peeked at by posting */
+	_Atomic(enum ibv_qp_state) state;
+	bool is_draining; /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
+	struct ibv_qp_attr attr; /* what ibv_modify_qp() set, the state and PSNs aside */
+	struct av av;		 /* of a connected QP */
+	uint16_t pkey;		 /* value at attr.pkey_index */
+	uint32_t mtu;		 /* path MTU in bytes; UD: the port's */
+	bool has_communicated;	 /* IBV_EVENT_COMM_EST was raised or is not due */
+	struct requester *requester;
+	struct responder *responder;
+};
+
+static inline struct qp *qp_of(struct ibv_qp *ibv)
+{
+	return (struct qp *)ibv;
+}
+
+static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)
+{
+	return (struct send_wqe *)(sq->ring + (size_t)(index & (sq->max_wr - 1)) * sq->stride);
+}
+
+/*
+ * RC, UC or UD. attr->cap gets what it got (max_wr is rounded up to a power of two). The QP is in the table, so packets
+ * can find it, but in RESET it takes none. The requester and responder are the transport's to add (transport.h has the
+ * call that does both).
+ */
+int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
+
+/* Takes it out of the table; then, after a quiesce, frees it. EBUSY while attached to a multicast group. */
+int qp_unlist(struct qp *qp);
+void qp_free(struct qp *qp);
+
+/*
+ * Checks a transition against the table (required and optional attributes, ranges) and takes over the attributes and
+ * the state. The lane's lock is held. The transport's half of a transition comes after (transport_modify_qp).
+ */
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+
+/* What the device knows; PSNs and the like are the transport's to fill in. */
+void qp_describe(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+
+/*
+ * Posting. Both check all that can be checked at once (opcode for the type and state, number of elements, inline size,
+ * room in the queue) and stop at the first bad one with *bad set and a positive errno (noted). The caller then has the
+ * host schedule the QP (qp_post_send() does not).
+ */
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/*
+ * The same in steps, for the ibv_wr_* builders. sq_begin() takes the send queue's lock; sq_next() gives the next free
+ * WQE, cleared, or NULL when full; sq_commit() publishes all since sq_begin() and unlocks; sq_abort() forgets them.
+ */
+void sq_begin(struct qp *qp);
+struct send_wqe *sq_next(struct qp *qp);
+void sq_commit(struct qp *qp);
+void sq_abort(struct qp *qp);
+
+/* Which opcodes a type and which states a queue takes; the positive errno of the noted reason, or 0. */
+int qp_check_send(const struct qp *qp, const struct send_wqe *wqe);
+
+/* Takes the next receive WQE for the responder, from the SRQ or its own queue. 0 or -ENOENT. */
+int qp_take_recv(struct qp *qp, struct recv_wqe *wqe);
+
+/* Raises an async event of this QP (IBV_EVENT_QP_FATAL, ...). */
+void qp_event(struct qp *qp, enum ibv_event_type type);
+
+#endif

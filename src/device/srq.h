@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receive queues: a ring of receive work requests, which a QP has of its own or shares (SRQ).
+ */
+#ifndef DEVICE_SRQ_H
+#define DEVICE_SRQ_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct adapter;
+struct pd;
+
+struct recv_wqe {
+	uint64_t wr_id;
+	uint64_t length; /* of all elements together */
+	uint32_t num_sge;
+	struct ibv_sge sge[]; /* max_sge of the queue */
+};
+
+struct recv_queue {
+	pthread_spinlock_t lock; /* guards all below */
+	char *ring;
+	size_t stride; /* bytes from one WQE to the next */
+	uint32_t max_wr, max_sge;
+	uint32_t head;	   /* next that the responder takes */
+	atomic_uint count; /* written under the lock */
+};
+
+int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge);
+void recv_queue_fini(struct recv_queue *queue);
+
+/*
+ * Posts a list; on a bad one stops there, with *bad set to it and a positive errno (noted); those before it are posted.
+ */
+int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* Takes the oldest into `wqe` (room for MAX_SGE elements). 0, or -ENOENT when empty. */
+int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe);
+
+struct srq {
+	struct ibv_srq ibv; /* first */
+	struct adapter *adapter;
+	struct pd *pd;
+	struct recv_queue queue;
+	uint32_t limit; /* under queue.lock: below it, IBV_EVENT_SRQ_LIMIT_REACHED once */
+	uint32_t number;
+	atomic_uint users;
+	void *face; /* the verbs layer's own: async events outstanding */
+};
+
+static inline struct srq *srq_of(struct ibv_srq *ibv)
+{
+	return (struct srq *)ibv;
+}
+
+int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq); /* attr gets what it got */
+int srq_destroy(struct srq *srq);
+int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
+int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
+
+/* As recv_queue_take(), and raises the limit event. */
+int srq_take(struct srq *srq, struct recv_wqe *wqe);
+
+#endif

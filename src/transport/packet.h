@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What passes between the transport and a link: a packet that came in, and an outbox for those that go out. Neither side
+ * knows sockets: a link may be UDP, shared memory or a simulation.
+ */
+#ifndef TRANSPORT_PACKET_H
+#define TRANSPORT_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "device/av.h"
+
+/* A packet that came in: ICRC checked and stripped. Valid during the call it is handed to. */
+struct packet {
+	const uint8_t *bth; /* from the BTH to the end of the pad */
+	size_t length;
+	union ibv_gid sgid, dgid; /* from the IP header; dgid is a group's for multicast */
+	uint8_t traffic_class, hop_limit;
+	uint32_t flow_label;
+	uint16_t source_port; /* UDP, host order */
+	uint8_t lane;	      /* the lane that took it in: multicast is given to its own QPs only */
+};
+
+/*
+ * Where packets go out. The link gives room in its staging buffer, the transport writes headers, payload and pad there,
+ * and the link adds the ICRC when it sends. Under the lane's lock.
+ *
+ *	uint8_t *bth = outbox->reserve(outbox, &av, size);	size: BTH to pad
+ *	if (!bth) ...						full: stop, be run again
+ *	... write size bytes ...
+ *	outbox->commit(outbox, size);
+ *
+ * At most one reservation is open; not committing it takes it back.
+ */
+struct outbox {
+	uint8_t *(*reserve)(struct outbox *outbox, const struct av *av, size_t size);
+	void (*commit)(struct outbox *outbox, size_t size);
+};
+
+#endif

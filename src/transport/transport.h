@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The transport: RC, UC and UD between a QP's queues and packets. Sans-IO: packets, the time (ns, monotonic) and
+ * randomness are arguments, and all is called with the lane's lock held.
+ *
+ * A packet's way in:  transport_receive() -> QP -> responder (requests) or completer (ACKs, responses).
+ * A message's way out: host schedules the QP -> transport_run() -> requester -> outbox.
+ */
+#ifndef TRANSPORT_TRANSPORT_H
+#define TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "transport/packet.h"
+
+struct adapter;
+struct qp;
+struct pd;
+
+#define NO_DEADLINE UINT64_MAX
+
+/* qp_create() and the transport's half of it; 0 or a positive errno (noted). */
+int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
+
+/* After qp_unlist() and a quiesce. Nothing completes any more. */
+void transport_free_qp(struct qp *qp);
+
+/* qp_modify() and what follows from it: queues flushed, PSNs set, SQ drained, timers stopped. May schedule the QP. */
+int transport_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
+
+/* qp_describe() and the transport's part: PSNs, draining. */
+void transport_query_qp(const struct qp *qp, struct ibv_qp_attr *attr,
+			struct ibv_qp_init_attr *init);
+
+/*
+ * Takes a packet in. Whatever it holds, nothing but the state of the QP that it names changes. An answer may be owed
+ * afterwards (a coalesced ACK): the QP is scheduled, and answers when it is run at the end of the batch.
+ */
+void transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
+		       struct outbox *outbox);
+
+/*
+ * Does what the QP has to do at this time: answers owed, retransmission where a deadline has passed, new work requests
+ * as far as windows allow, flushing in the error state. True if it stopped because the outbox was full or its turn (some
+ * 64 KiB) was over, and so wants another turn.
+ */
+bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+
+/* When transport_run() is due at the latest; NO_DEADLINE if nothing waits for the time to pass. */
+uint64_t transport_deadline(const struct qp *qp);
+
+#endif
