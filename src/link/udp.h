@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The UDP link of one lane: RoCEv2 packets over ordinary UDP sockets, with exact ICRC.
+ *
+ * Out: packets are staged contiguously as the transport writes them (struct outbox); udp_link_flush() gives each run of
+ * equal size and destination its ICRCs and sends it as one segmented send. Sockets that send are unconnected with DF, so
+ * that the kernel's IPv4 ID is 0, 1, 2 … over the segments and the ICRC right; one for each local address, opened when
+ * first used. In: udp_receive() drains a socket that the engine owns, splits GRO batches, checks ICRCs.
+ *
+ * All under the lane's lock. Loss is normal: what a socket does not take is dropped and counted, never waited for.
+ */
+#ifndef LINK_UDP_H
+#define LINK_UDP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "transport/packet.h"
+
+enum { ROCE_PORT = 4791 };
+
+struct udp_link;
+
+/* Relaxed counters; read by anybody. */
+struct udp_counters {
+	uint64_t sent_packets, sent_bytes, sends, send_drops;
+	uint64_t received_packets, received_bytes, receives, bad_icrc, malformed;
+};
+
+/* `lane` goes into each packet that it delivers. 0 or -errno. */
+int udp_link_open(uint8_t lane, struct udp_link **link);
+void udp_link_close(struct udp_link *link);
+
+/* Packets reserved here are sent by the next flush, or before it when the stage is full. */
+struct outbox *udp_link_outbox(struct udp_link *link);
+void udp_link_flush(struct udp_link *link);
+
+/* Which interface a local address lives on: needed for link-local scope and multicast. The engine tells when it opens. */
+void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, uint32_t ifindex);
+
+/*
+ * A receiving socket for a local address (or a multicast group on an interface), port 4791, non-blocking, close-on-exec:
+ * options set (GRO, TOS and TTL told, zero checksums taken on IPv6, large buffer), not yet bound for the group case of
+ * SO_REUSEPORT: `reuse` sets that before the bind. The descriptor or -errno.
+ */
+int udp_socket_bind(const union ibv_gid *address, uint32_t ifindex, bool reuse);
+int udp_socket_join(const union ibv_gid *group, uint32_t ifindex);
+
+/* What the kernel granted as receive buffer, bytes. */
+uint32_t udp_socket_buffer(int fd);
+
+typedef void (*udp_deliver)(const struct packet *packet, void *data);
+
+/*
+ * One recvmmsg() worth of packets from `fd`, whose local address is `dgid`. The number of packets delivered, 0 when there
+ * was nothing, so that the caller decides on rounds and fairness.
+ */
+int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_deliver deliver,
+		void *data);
+
+void udp_link_counters(const struct udp_link *link, struct udp_counters *counters);
+
+#endif
