@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory windows: a part of a region under an rkey of its own, which can be given and taken back
+ * quickly, by the queue itself.
+ */
+#ifndef INFINIBAND_VERBS_MW_H
+#define INFINIBAND_VERBS_MW_H
+
+#include <infiniband/verbs/context.h>
+#include <infiniband/verbs/mr.h>
+#include <infiniband/verbs/pd.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ibv_mw {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	uint32_t rkey; /* type 1: the current one; type 2: its upper 24 bits stay */
+	uint32_t handle;
+	enum ibv_mw_type type;
+};
+
+struct ibv_mw_bind_info {
+	struct ibv_mr *mr; /* registered with IBV_ACCESS_MW_BIND */
+	uint64_t addr;
+	uint64_t length; /* 0 takes the window away */
+	unsigned int mw_access_flags;
+};
+
+struct ibv_mw_bind {
+	uint64_t wr_id;
+	unsigned int send_flags; /* enum ibv_send_flags */
+	struct ibv_mw_bind_info bind_info;
+};
+
+/* A window of the type, not bound to anything. Man: ibv_alloc_mw(3). */
+static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	if (!pd->context->ops.alloc_mw) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return pd->context->ops.alloc_mw(pd, type);
+}
+
+/* Frees a window, bound or not. Man: ibv_alloc_mw(3). */
+static inline int ibv_dealloc_mw(struct ibv_mw *mw)
+{
+	return mw->context->ops.dealloc_mw(mw);
+}
+
+/* The next rkey for a type 2 window: its low 8 bits, which are the program's, plus one. */
+static inline uint32_t ibv_inc_rkey(uint32_t rkey)
+{
+	return (rkey & ~(uint32_t)0xff) | ((rkey + 1) & 0xff);
+}
+
+/*
+ * Posts the binding of a type 1 window to the QP's send queue; mw->rkey is the new key. EINVAL:
+ * type 2 (post IBV_WR_BIND_MW instead), or a range without a region; EPERM: region and window are
+ * of different PDs. Man: ibv_bind_mw(3).
+ */
+static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
+{
+	const struct ibv_mw_bind_info *info = &mw_bind->bind_info;
+
+	if (mw->type != IBV_MW_TYPE_1)
+		return EINVAL;
+	if (!info->mr && (info->addr || info->length))
+		return EINVAL;
+	if (info->mr && info->mr->pd != mw->pd)
+		return EPERM;
+	return mw->context->ops.bind_mw(qp, mw, mw_bind);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
