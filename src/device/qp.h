@@ -88,6 +88,7 @@ struct qp {
 	bool sq_sig_all;
 	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
 	struct seat *seat; /* the engine's: the lane, ready list and timer */
+	uint8_t lane;	   /* its number, set by the host at creation; a simulation has lane 0 alone */
 
 	struct send_queue sq;
 	struct recv_queue rq;

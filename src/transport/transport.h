@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The transport: RC, UC and UD between a QP's queues and packets. Sans-IO: packets, the time (ns, monotonic) and
- * randomness are arguments, and all is called with the lane's lock held.
+ * The transport: RC, UC and UD between a QP's queues and packets. Sans-IO: packets, the time (ns,
+ * monotonic) and randomness are arguments, and all is called with the lane's lock held.
  *
- * A packet's way in:  transport_receive() -> QP -> responder (requests) or completer (ACKs, responses).
- * A message's way out: host schedules the QP -> transport_run() -> requester -> outbox.
+ * A packet's way in:  transport_receive() -> QP -> responder (requests) or completer (ACKs,
+ * responses). A message's way out: host schedules the QP -> transport_run() -> requester -> outbox.
  */
 #ifndef TRANSPORT_TRANSPORT_H
 #define TRANSPORT_TRANSPORT_H
@@ -28,7 +28,8 @@ int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct 
 /* After qp_unlist() and a quiesce. Nothing completes any more. */
 void transport_free_qp(struct qp *qp);
 
-/* qp_modify() and what follows from it: queues flushed, PSNs set, SQ drained, timers stopped. May schedule the QP. */
+/* qp_modify() and what follows from it: queues flushed, PSNs set, SQ drained, timers stopped. May
+ * schedule the QP. */
 int transport_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 
 /* qp_describe() and the transport's part: PSNs, draining. */
@@ -36,18 +37,40 @@ void transport_query_qp(const struct qp *qp, struct ibv_qp_attr *attr,
 			struct ibv_qp_init_attr *init);
 
 /*
- * Takes a packet in. Whatever it holds, nothing but the state of the QP that it names changes. An answer may be owed
- * afterwards (a coalesced ACK): the QP is scheduled, and answers when it is run at the end of the batch.
+ * Takes a packet in. Whatever it holds, nothing but the state of the QP that it names changes. An
+ * answer may be owed afterwards (a coalesced ACK): the QP is scheduled, and answers when it is run
+ * at the end of the batch.
  */
 void transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 		       struct outbox *outbox);
 
 /*
- * Does what the QP has to do at this time: answers owed, retransmission where a deadline has passed, new work requests
- * as far as windows allow, flushing in the error state. True if it stopped because the outbox was full or its turn (some
- * 64 KiB) was over, and so wants another turn.
+ * Does what the QP has to do at this time: answers owed, retransmission where a deadline has
+ * passed, new work requests as far as windows allow, flushing in the error state. True if it
+ * stopped because the outbox was full or its turn (some 64 KiB) was over, and so wants another
+ * turn.
  */
 bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+
+/* What one QP has counted since its creation, under the lane's lock. Packets of both directions,
+ * requester and responder. */
+struct transport_counters {
+	uint64_t sent_packets, sent_bytes, received_packets, received_bytes; /* bytes: BTH to pad */
+	uint64_t resent;		   /* request packets that had gone out before */
+	uint64_t acks_sent, acks_received; /* ACKNOWLEDGE packets that are no NAK */
+	uint64_t sequence_naks_sent, sequence_naks_received;
+	uint64_t rnr_naks_sent, rnr_naks_received;
+	uint64_t error_naks_sent, error_naks_received; /* invalid request, access, operational */
+	uint64_t implied_naks; /* a response overtaken by a later one, so lost */
+	uint64_t timeouts;
+	uint64_t duplicates;   /* requests seen before */
+	uint64_t out_of_order; /* requests after a gap */
+	uint64_t ghosts;       /* responses to nothing outstanding */
+	uint64_t dropped; /* everything else that was ignored: wrong peer, state, opcode, P_Key,
+			     Q_Key, no room */
+};
+
+const struct transport_counters *transport_counters(const struct qp *qp);
 
 /* When transport_run() is due at the latest; NO_DEADLINE if nothing waits for the time to pass. */
 uint64_t transport_deadline(const struct qp *qp);
