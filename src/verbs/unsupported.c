@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Exported functions that this version does not implement: each refuses by name. When the real one
+ * is written, its stand-in here goes.
+ */
+#include "verbs/unsupported.h"
+
+/* ---- import and export of objects between processes ---- */
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	NOT_IMPLEMENTED();
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	NOT_IMPLEMENTED();
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	NOT_IMPLEMENTED();
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	errno = NOT_IMPLEMENTED();
+	return -1;
+}
+
+/* ---- further ways to register memory ---- */
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+/* The region is as it was: that is what ERR_INPUT says, and errno says why. */
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	errno = NOT_IMPLEMENTED();
+	return IBV_REREG_MR_ERR_INPUT;
+}
+
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+int ibv_dealloc_dmah(struct ibv_dmah *dmah)
+{
+	return NOT_IMPLEMENTED();
+}
+
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+void ibv_free_buf(struct ibv_buf *buf)
+{
+	NOT_IMPLEMENTED();
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+	errno = NOT_IMPLEMENTED();
+	return -1;
+}
+
+/* ---- completion counters ---- */
+
+int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+			      size_t caps_size)
+{
+	return NOT_IMPLEMENTED();
+}
+
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+					   struct ibv_comp_cntr_init_attr *cc_attr)
+{
+	return NOT_IMPLEMENTED_NULL();
+}
+
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+			    struct ibv_qp_attach_comp_cntr_attr *attr)
+{
+	return NOT_IMPLEMENTED();
+}
+
+/* ---- the rest ---- */
+
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
+{
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return NOT_IMPLEMENTED();
+}
+
+/* vendor_id 0 tells a peer that there is nothing to agree upon. */
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	*ece = (struct ibv_ece){0};
+	return NOT_IMPLEMENTED();
+}
+
+int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	return NOT_IMPLEMENTED();
+}
+
+/* An answer, not a refusal: no order is promised for any operation, which 0 says. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0;
+}
