@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The UDP link: its life, its local addresses, and the stage, where packets lie one after the other
+ * as the transport wrote them and become runs: what one segmented send can carry.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "link/udp_link.h"
+
+static struct udp_link *link_of(struct outbox *outbox)
+{
+	return (struct udp_link *)((char *)outbox - offsetof(struct udp_link, outbox));
+}
+
+static struct udp_address *address_find(struct udp_link *link, const union ibv_gid *gid)
+{
+	struct udp_address *a = link->latest;
+
+	if (a && !memcmp(&a->gid, gid, sizeof(*gid)))
+		return a;
+	for (a = link->addresses; a; a = a->next) {
+		if (!memcmp(&a->gid, gid, sizeof(*gid))) {
+			link->latest = a;
+			return a;
+		}
+	}
+	return NULL;
+}
+
+static struct udp_address *address_get(struct udp_link *link, const union ibv_gid *gid)
+{
+	struct udp_address *a = address_find(link, gid);
+
+	if (a)
+		return a;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return NULL;
+	a->gid = *gid;
+	a->fd = -1;
+	a->next = link->addresses;
+	link->addresses = a;
+	return a;
+}
+
+static void address_close(struct udp_address *address)
+{
+	if (address->fd >= 0)
+		close(address->fd);
+	address->fd = -1;
+}
+
+/* With its socket open; NULL if that fails: no such address (any more), out of descriptors. */
+static struct udp_address *address_of_sender(struct udp_link *link, const union ibv_gid *gid)
+{
+	struct udp_address *a = address_get(link, gid);
+
+	if (a && a->fd < 0 && udp_socket_open_sender(a) < 0)
+		return NULL;
+	return a;
+}
+
+void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, uint32_t ifindex)
+{
+	struct udp_address *a = address_get(link, sgid);
+
+	if (!a || a->ifindex == ifindex)
+		return;
+	/* The socket has the interface in its options, and its runs the socket. */
+	udp_link_flush(link);
+	address_close(a);
+	a->ifindex = ifindex;
+	a->no_gso = false;
+}
+
+static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, size_t size)
+{
+	struct udp_link *link = link_of(outbox);
+
+	link->reserved = 0;
+	if (size < BTH_BYTES || size > PACKET_BYTES_MAX)
+		return NULL;
+	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
+		udp_link_flush(link);
+	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
+		return NULL;
+	link->reserved_av = *av;
+	link->reserved = size;
+	return link->stage + link->used;
+}
+
+static bool is_same_way(const struct av *a, const struct av *b)
+{
+	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
+	       !memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)) &&
+	       a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit;
+}
+
+/*
+ * One run is for one QP, as a receiving host steers a segmented packet by its first header alone. A
+ * packet that is shorter than those before ends its run.
+ */
+static bool can_join(const struct udp_link *link, const struct udp_run *run, const struct av *av,
+		     uint32_t dest_qp, uint32_t bytes)
+{
+	return run->last == run->segment && bytes <= run->segment && run->dest_qp == dest_qp &&
+	       run->count < link->segments_max && !run->from->no_gso &&
+	       link->used + bytes - run->offset <= RUN_BYTES_MAX && is_same_way(&run->av, av);
+}
+
+static void stage_commit(struct outbox *outbox, size_t size)
+{
+	struct udp_link *link = link_of(outbox);
+	struct udp_run *run = link->runs + link->run_count;
+	uint32_t bytes = size + ICRC_BYTES, dest_qp;
+	struct udp_address *from;
+
+	if (size < BTH_BYTES || size > link->reserved)
+		return;
+	link->reserved = 0;
+	dest_qp = bth_dest_qp(link->stage + link->used);
+	if (link->run_count && can_join(link, run - 1, &link->reserved_av, dest_qp, bytes)) {
+		run[-1].count++;
+		run[-1].last = bytes;
+		link->used += bytes;
+		return;
+	}
+	from = address_of_sender(link, &link->reserved_av.sgid);
+	if (!from || gid_is_ipv4(&from->gid) != gid_is_ipv4(&link->reserved_av.dgid)) {
+		udp_count(&link->counters.send_drops, 1);
+		return;
+	}
+	*run = (struct udp_run){
+	    .from = from,
+	    .av = link->reserved_av,
+	    .dest_qp = dest_qp,
+	    .offset = link->used,
+	    .segment = bytes,
+	    .last = bytes,
+	    .count = 1,
+	};
+	link->run_count++;
+	link->used += bytes;
+}
+
+bool udp_link_flush(struct udp_link *link)
+{
+	bool all = link->run_count == 0 || udp_send_runs(link);
+
+	if (all)
+		link->used = 0;
+	return all;
+}
+
+struct outbox *udp_link_outbox(struct udp_link *link)
+{
+	return &link->outbox;
+}
+
+void udp_link_counters(const struct udp_link *link, struct udp_counters *counters)
+{
+	const uint64_t *from = (const uint64_t *)&link->counters;
+	uint64_t *to = (uint64_t *)counters;
+
+	for (size_t i = 0; i < sizeof(*counters) / sizeof(*to); i++)
+		to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+}
+
+int udp_link_open(uint8_t lane, struct udp_link **result)
+{
+	struct udp_link *link = calloc(1, sizeof(*link));
+
+	if (!link)
+		return -ENOMEM;
+	link->outbox = (struct outbox){.reserve = stage_reserve, .commit = stage_commit};
+	link->lane = lane;
+	link->segments_max = SEGMENTS_MAX;
+	link->stage = aligned_alloc(64, STAGE_BYTES);
+	if (!link->stage || udp_receiver_init(&link->receiver) < 0) {
+		udp_link_close(link);
+		return -ENOMEM;
+	}
+	*result = link;
+	return 0;
+}
+
+void udp_link_close(struct udp_link *link)
+{
+	struct udp_address *a;
+
+	if (!link)
+		return;
+	while ((a = link->addresses)) {
+		link->addresses = a->next;
+		address_close(a);
+		free(a);
+	}
+	udp_receiver_fini(&link->receiver);
+	free(link->stage);
+	free(link);
+}

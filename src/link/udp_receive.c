@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From a socket to packets: a GRO batch is taken apart by its segment size, and each segment whose
+ * ICRC is right is delivered where it lies. Asking for one message is cheapest when there is one or
+ * none, for many when there are many: the batch doubles while it comes back full.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <netinet/udp.h>
+
+#include "link/udp_link.h"
+
+#ifndef IPV6_FLOWINFO
+#define IPV6_FLOWINFO 11
+#endif
+
+int udp_receiver_init(struct udp_receiver *r)
+{
+	r->batch = 1;
+	r->buffers = aligned_alloc(64, RECEIVE_BATCH * RECEIVE_BYTES);
+	return r->buffers ? 0 : -ENOMEM;
+}
+
+void udp_receiver_fini(struct udp_receiver *r)
+{
+	free(r->buffers);
+}
+
+/* The kernel overwrites these lengths with each message. */
+static void prepare(struct udp_receiver *r, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct udp_message *m = r->messages + i;
+
+		m->iov.iov_base = r->buffers + (size_t)i * RECEIVE_BYTES;
+		m->iov.iov_len = RECEIVE_BYTES;
+		r->headers[i].msg_hdr = (struct msghdr){
+		    .msg_name = &m->address,
+		    .msg_namelen = sizeof(m->address),
+		    .msg_iov = &m->iov,
+		    .msg_iovlen = 1,
+		    .msg_control = m->control,
+		    .msg_controllen = sizeof(m->control),
+		};
+	}
+}
+
+/* The number of messages, 0 for none. Errors are ICMP's echo of something sent, or none of our
+ * business: none. */
+static int take(struct udp_receiver *r, int fd)
+{
+	ssize_t got;
+
+	prepare(r, r->batch);
+	if (r->batch > 1)
+		return recvmmsg(fd, r->headers, r->batch, MSG_DONTWAIT, NULL);
+	got = recvmsg(fd, &r->headers[0].msg_hdr, MSG_DONTWAIT);
+	if (got < 0)
+		return 0;
+	r->headers[0].msg_len = got;
+	return 1;
+}
+
+static void adapt(struct udp_receiver *r, int got)
+{
+	if (got == r->batch)
+		r->batch = 2 * got < RECEIVE_BATCH ? 2 * got : RECEIVE_BATCH;
+	else
+		r->batch = got > 1 ? got : 1;
+}
+
+static int control_int(const struct cmsghdr *c)
+{
+	int value = 0;
+
+	/* IP_TOS alone comes as one byte. */
+	if (c->cmsg_len == CMSG_LEN(1))
+		return *CMSG_DATA(c);
+	if (c->cmsg_len >= CMSG_LEN(sizeof(value)))
+		memcpy(&value, CMSG_DATA(c), sizeof(value));
+	return value;
+}
+
+/* What the kernel tells beside the bytes. Returns the segment size, 0 if the message is one packet.
+ */
+static uint32_t read_controls(struct msghdr *header, struct packet *packet)
+{
+	uint32_t segment = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		int value = control_int(c);
+
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO)
+			segment = value;
+		else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS)
+			packet->traffic_class = value;
+		else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL)
+			packet->hop_limit = value;
+		else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)
+			packet->traffic_class = value;
+		else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)
+			packet->hop_limit = value;
+		else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_FLOWINFO)
+			packet->flow_label = ntohl(value) & 0xfffff;
+	}
+	return segment;
+}
+
+static void read_source(const union udp_sockaddr *from, struct packet *packet)
+{
+	if (from->any.sa_family == AF_INET) {
+		packet->source_port = ntohs(from->in.sin_port);
+		packet->sgid.raw[10] = packet->sgid.raw[11] = 0xff;
+		memcpy(packet->sgid.raw + 12, &from->in.sin_addr, 4);
+	} else {
+		packet->source_port = ntohs(from->in6.sin6_port);
+		memcpy(packet->sgid.raw, &from->in6.sin6_addr, 16);
+	}
+}
+
+static void flow_of(struct icrc_flow *flow, const struct packet *packet)
+{
+	if (gid_is_ipv4(&packet->dgid))
+		icrc_flow_ipv4(flow, packet->sgid.raw + 12, packet->dgid.raw + 12,
+			       packet->source_port, ROCE_PORT);
+	else
+		icrc_flow_ipv6(flow, packet->sgid.raw, packet->dgid.raw, packet->source_port,
+			       ROCE_PORT);
+}
+
+/* True if the packet may be delivered. *id is the identification expected, then the one found. */
+static bool is_sound(struct udp_link *link, const struct icrc_flow *flow, const uint8_t *bytes,
+		     uint32_t length, uint16_t *id)
+{
+	if (length < BTH_BYTES + ICRC_BYTES || length % 4) {
+		udp_count(&link->counters.malformed, 1);
+		return false;
+	}
+	if (!icrc_is_right(flow, bytes, length, id)) {
+		udp_count(&link->counters.bad_icrc, 1);
+		return false;
+	}
+	return true;
+}
+
+/* Takes a message apart. Returns the number of packets in it, sound or not. */
+static int split(struct udp_link *link, int index, const union ibv_gid *dgid, udp_deliver deliver,
+		 void *data)
+{
+	struct msghdr *header = &link->receiver.headers[index].msg_hdr;
+	const uint8_t *bytes = header->msg_iov->iov_base;
+	uint32_t total = link->receiver.headers[index].msg_len, segment;
+	struct packet packet = {.dgid = *dgid, .lane = link->lane};
+	struct icrc_flow flow;
+	uint16_t id = 0;
+	int count = 0;
+
+	read_source(header->msg_name, &packet);
+	segment = read_controls(header, &packet);
+	if (segment == 0)
+		segment = total ? total : 1;
+	flow_of(&flow, &packet);
+	udp_count(&link->counters.received_bytes, total);
+	do {
+		uint32_t length = total < segment ? total : segment;
+
+		if (is_sound(link, &flow, bytes, length, &id)) {
+			packet.bth = bytes;
+			packet.length = length - ICRC_BYTES;
+			udp_count(&link->counters.received_packets, 1);
+			deliver(&packet, data);
+			id++; /* the sender counts over its segments */
+		}
+		count++;
+		bytes += length;
+		total -= length;
+	} while (total);
+	return count;
+}
+
+int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_deliver deliver,
+		void *data)
+{
+	int messages = take(&link->receiver, fd), packets = 0;
+
+	if (messages < 0)
+		messages = 0;
+	adapt(&link->receiver, messages);
+	if (messages == 0)
+		return 0;
+	udp_count(&link->counters.receives, 1);
+	for (int i = 0; i < messages; i++)
+		packets += split(link, i, dgid, deliver, data);
+	return packets;
+}

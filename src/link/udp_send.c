@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From runs to system calls: each run gets its ICRCs and goes out as one segmented send, those of
+ * one socket by one sendmmsg(). Segment k of a send has the IPv4 identification k, so an ICRC is
+ * right for one way of sending only: when the kernel refuses a segmented send, its packets are
+ * sealed anew for what replaces it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+
+#include <netinet/udp.h>
+
+#include "link/udp_link.h"
+
+static uint32_t run_bytes(const struct udp_run *run)
+{
+	return (run->count - 1) * run->segment + run->last;
+}
+
+/* Part of a run: `count` packets from `first` on, which is again a run. */
+static struct udp_run run_slice(const struct udp_run *run, uint32_t first, uint32_t count)
+{
+	struct udp_run slice = *run;
+
+	slice.offset += first * run->segment;
+	slice.count = count;
+	if (first + count < run->count)
+		slice.last = run->segment;
+	if (count == 1)
+		slice.segment = slice.last;
+	return slice;
+}
+
+static void run_seal(struct udp_link *link, const struct udp_run *run)
+{
+	const struct udp_address *from = run->from;
+	uint8_t *bytes = link->stage + run->offset;
+	struct icrc_flow flow;
+
+	if (gid_is_ipv4(&from->gid))
+		icrc_flow_ipv4(&flow, from->gid.raw + 12, run->av.dgid.raw + 12, from->port,
+			       ROCE_PORT);
+	else
+		icrc_flow_ipv6(&flow, from->gid.raw, run->av.dgid.raw, from->port, ROCE_PORT);
+	for (uint32_t k = 0; k + 1 < run->count; k++, bytes += run->segment)
+		icrc_seal(&flow, bytes, run->segment - ICRC_BYTES, k);
+	icrc_seal(&flow, bytes, run->last - ICRC_BYTES, run->count - 1);
+}
+
+/* Appends a control message; the buffer has room for the three that there are. */
+static void put_control(struct msghdr *header, int level, int type, const void *data, size_t size)
+{
+	struct cmsghdr *c =
+	    (struct cmsghdr *)((uint8_t *)header->msg_control + header->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(size);
+	memcpy(CMSG_DATA(c), data, size);
+	header->msg_controllen += CMSG_SPACE(size);
+}
+
+static void put_ip_controls(struct msghdr *header, const struct av *av, bool is_ipv4)
+{
+	int value = av->traffic_class;
+
+	if (value)
+		put_control(header, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+			    is_ipv4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
+	value = av->hop_limit;
+	if (value && value != HOP_LIMIT_DEFAULT)
+		put_control(header, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+			    is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &value, sizeof(value));
+}
+
+/* Seals the run and describes it to the kernel. */
+static void run_prepare(struct udp_link *link, const struct udp_run *run, struct msghdr *header,
+			struct udp_message *message)
+{
+	uint16_t segment = run->segment;
+
+	run_seal(link, run);
+	message->iov.iov_base = link->stage + run->offset;
+	message->iov.iov_len = run_bytes(run);
+	*header = (struct msghdr){
+	    .msg_name = &message->address,
+	    .msg_namelen =
+		udp_sockaddr_of(&message->address, &run->av.dgid, ROCE_PORT, run->from->ifindex),
+	    .msg_iov = &message->iov,
+	    .msg_iovlen = 1,
+	    .msg_control = message->control,
+	};
+	put_ip_controls(header, &run->av, gid_is_ipv4(&run->from->gid));
+	if (run->count > 1)
+		put_control(header, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	if (!header->msg_controllen)
+		header->msg_control = NULL;
+}
+
+static bool is_full(int error)
+{
+	return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+static void count_sent(struct udp_link *link, const struct udp_run *run)
+{
+	udp_count(&link->counters.sent_packets, run->count);
+	udp_count(&link->counters.sent_bytes, run_bytes(run));
+}
+
+/* One send call for one run. 0 or a positive errno. */
+static int send_one(struct udp_link *link, const struct udp_run *run)
+{
+	struct udp_message message;
+	struct msghdr header;
+	ssize_t sent;
+
+	run_prepare(link, run, &header, &message);
+	do
+		sent = sendmsg(run->from->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0)
+		return errno;
+	udp_count(&link->counters.sends, 1);
+	count_sent(link, run);
+	return 0;
+}
+
+/*
+ * The kernel refused this run as one send. Send it in pieces of `size`. Returns how many packets
+ * went out before the first piece that failed.
+ */
+static uint32_t send_pieces(struct udp_link *link, const struct udp_run *run, uint32_t size)
+{
+	uint32_t done = 0;
+
+	while (done < run->count) {
+		uint32_t count = run->count - done < size ? run->count - done : size;
+		struct udp_run piece = run_slice(run, done, count);
+
+		if (send_one(link, &piece) != 0)
+			break;
+		done += count;
+	}
+	return done;
+}
+
+/*
+ * Older kernels take 64 segments; some devices (no checksum offload: EIO) and ways (IPsec) take
+ * none. Which it was shows by what works, and is remembered. What fails even alone (no route,
+ * packet beyond the path MTU) is lost.
+ */
+static void send_refused(struct udp_link *link, const struct udp_run *run)
+{
+	uint32_t done = 0;
+
+	if (run->count > SEGMENTS_MAX_OLD) {
+		done = send_pieces(link, run, SEGMENTS_MAX_OLD);
+		if (done)
+			link->segments_max = SEGMENTS_MAX_OLD;
+	}
+	if (done == 0 && run->count > 1) {
+		done = send_pieces(link, run, 1);
+		if (done)
+			run->from->no_gso = true;
+	}
+	udp_count(&link->counters.send_drops, run->count - done);
+}
+
+/* Runs [first, first + the result) leave by the same socket. */
+static uint32_t prepare_batch(struct udp_link *link, uint32_t first)
+{
+	uint32_t n = 0;
+
+	while (first + n < link->run_count &&
+	       link->runs[first + n].from == link->runs[first].from) {
+		run_prepare(link, link->runs + first + n, &link->headers[n].msg_hdr,
+			    link->messages + n);
+		n++;
+	}
+	return n;
+}
+
+/* Sends the first of `n` prepared messages, and as many behind it as go. Their number or -errno. */
+static int send_batch(struct udp_link *link, int fd, uint32_t n)
+{
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	int sent;
+
+	do
+		sent = n == 1 ? (sendmsg(fd, &link->headers[0].msg_hdr, flags) < 0 ? -1 : 1)
+			      : sendmmsg(fd, link->headers, n, flags);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : sent;
+}
+
+/* What is left begins at run `first`; its packets stay where they lie. */
+static bool keep_from(struct udp_link *link, uint32_t first)
+{
+	link->run_count -= first;
+	memmove(link->runs, link->runs + first, link->run_count * sizeof(*link->runs));
+	return link->run_count == 0;
+}
+
+bool udp_send_runs(struct udp_link *link)
+{
+	uint32_t next = 0;
+
+	while (next < link->run_count) {
+		int sent = send_batch(link, link->runs[next].from->fd, prepare_batch(link, next));
+
+		if (sent < 0 && is_full(-sent))
+			break;
+		if (sent < 0) {
+			send_refused(link, link->runs + next);
+			next++;
+			continue;
+		}
+		udp_count(&link->counters.sends, 1);
+		for (; sent > 0; sent--, next++)
+			count_sent(link, link->runs + next);
+	}
+	return keep_from(link, next);
+}
