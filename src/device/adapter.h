@@ -60,6 +60,7 @@ struct adapter {
 
 	pthread_mutex_t lock; /* of creation and destruction, never on a packet's way */
 	atomic_uint pd_count, cq_count, ah_count, mcast_count;
+	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */
 
 	/* packets dropped before they found a QP, and what devices count; relaxed */
 	atomic_ulong bad_packets, bad_pkey, bad_qkey, no_qp;

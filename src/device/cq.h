@@ -33,12 +33,12 @@ struct cq {
 
 	pthread_spinlock_t lock; /* guards all below, but for the peek at `count` */
 	struct cqe *ring;
-	uint32_t capacity; /* entries asked for or more */
+	uint32_t capacity; /* entries, as asked for */
 	uint32_t head;	   /* next to poll */
 	atomic_uint count; /* written under the lock, peeked at without it by pollers */
 	enum cq_arm arm;
 	bool ignore_overrun;
-	bool is_overrun; /* an entry was lost; the CQ is in error */
+	atomic_bool is_overrun; /* an entry was lost; the CQ is in error */
 };
 
 static inline struct cq *cq_of(struct ibv_cq *ibv)
@@ -59,13 +59,16 @@ int cq_resize(struct cq *cq, uint32_t cqe);
  */
 int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now);
 
-/* Takes up to `count` completions, oldest first; how many. */
+/* Takes up to `count` completions, oldest first; how many. -EOVERFLOW when it is empty and in error. */
 int cq_poll(struct cq *cq, int count, struct ibv_wc *wc);
 
-/* The same for one, with its timestamp: 0, or -ENOENT when empty. */
+/* The same for one, with its timestamp: 0, -ENOENT when empty, -EOVERFLOW when empty and in error. */
 int cq_poll_one(struct cq *cq, struct cqe *cqe);
 
 /* ibv_req_notify_cq(): for a completion added after this call. A stronger arming is kept (11.4.2.2). */
 void cq_arm(struct cq *cq, bool solicited_only);
+
+/* Drops what a QP has completed here: it is gone, or was reset. */
+void cq_forget(struct cq *cq, uint32_t qpn);
 
 #endif

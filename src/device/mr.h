@@ -10,6 +10,7 @@
 #define DEVICE_MR_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -28,6 +29,7 @@ struct mr {
 	uint64_t length;
 	unsigned int access;
 	uint32_t lkey, rkey;
+	atomic_bool is_valid; /* the keys are made: a look-up may use it */
 };
 
 static inline struct mr *mr_of(struct ibv_mr *ibv)
@@ -52,5 +54,11 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 			     uint64_t addr, uint64_t length, unsigned int need, char **place);
 enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
 			      uint64_t addr, uint64_t length, unsigned int need, char **place);
+
+/*
+ * Invalidates what an rkey names (LOCAL_INV, and SEND_WITH_INV at the receiver): REASON_NONE, or why not. A region that
+ * ibv_reg_mr() made cannot be invalidated (10.6.5): memory windows of type 2 can.
+ */
+enum reason mr_invalidate(struct adapter *adapter, const struct pd *pd, uint32_t rkey);
 
 #endif

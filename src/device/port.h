@@ -7,6 +7,7 @@
 #define DEVICE_PORT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -25,6 +26,7 @@ struct port {
 	uint32_t netdev_index; /* ifindex, 0 in a simulation */
 	char netdev_name[16];
 	uint64_t speed_mbps;
+	bool has_gids; /* were set once: from now on a change is an event */
 	int gid_count; /* entries in use are 0 .. gid_count-1, but some may be zero GIDs (removed) */
 	union ibv_gid gids[MAX_GIDS];
 	int pkey_count;
@@ -45,8 +47,9 @@ void port_set_link(struct adapter *adapter, enum ibv_port_state state, uint32_t 
 		   uint64_t speed_mbps);
 void port_set_gids(struct adapter *adapter, const union ibv_gid *gids, int count);
 
-/* 0 or -ENOENT, -EINVAL: index out of range or an empty entry. */
+/* The GID at an index: 0, -EINVAL past the table (MAX_GIDS entries), -ENOENT for an empty entry, *gid being zero. */
 int port_gid(struct port *port, unsigned int index, union ibv_gid *gid);
+/* The same for a P_Key, of MAX_PKEYS. */
 int port_pkey(struct port *port, unsigned int index, uint16_t *pkey);
 
 void port_describe(struct adapter *adapter, struct ibv_port_attr *attr);

@@ -66,11 +66,12 @@ struct send_wqe {
 };
 
 struct send_queue {
-	pthread_spinlock_t lock; /* guards posting: `tail`, and the WQEs from it on */
+	pthread_spinlock_t lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
 	char *ring;
 	size_t stride;
 	uint32_t max_wr, max_sge, max_inline;
 	atomic_uint head; /* oldest not complete; free-running; written under the lane's lock */
+	uint32_t next;	  /* behind the last one built but not published */
 	atomic_uint tail; /* next to post; free-running; the release that publishes a WQE */
 };
 
@@ -86,6 +87,7 @@ struct qp {
 	uint32_t number; /* 24 bits, slot included */
 	enum ibv_qp_type type;
 	bool sq_sig_all;
+	atomic_uint groups; /* multicast groups that it is attached to */
 	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
 	struct seat *seat; /* the engine's: the lane, ready list and timer */
 	uint8_t lane;	   /* its number, set by the host at creation; a simulation has lane 0 alone */
@@ -122,13 +124,17 @@ static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t inde
  */
 int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
 
-/* Takes it out of the table; then, after a quiesce, frees it. EBUSY while attached to a multicast group. */
+/*
+ * Takes it out of the table; EBUSY while attached to a multicast group. Then, after a quiesce, qp_free() forgets its
+ * completions, as ConnectX does, and frees it.
+ */
 int qp_unlist(struct qp *qp);
 void qp_free(struct qp *qp);
 
 /*
  * Checks a transition against the table (required and optional attributes, ranges) and takes over the attributes and
- * the state. The lane's lock is held. The transport's half of a transition comes after (transport_modify_qp).
+ * the state; a refusal changes nothing. RESET empties the queues and forgets the QP's completions. The lane's lock is
+ * held. The transport's half of a transition comes after (transport_modify_qp).
  */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 
@@ -152,11 +158,28 @@ struct send_wqe *sq_next(struct qp *qp);
 void sq_commit(struct qp *qp);
 void sq_abort(struct qp *qp);
 
-/* Which opcodes a type and which states a queue takes; the positive errno of the noted reason, or 0. */
+/*
+ * What fills a WQE, for both ways of posting: elements, inline data (num_sge pieces; copied at once), the destination of a
+ * datagram. 0, or the positive errno of the noted reason.
+ */
+int wqe_set_sge(struct qp *qp, struct send_wqe *wqe, const struct ibv_sge *sge, size_t num_sge);
+int wqe_set_inline(struct qp *qp, struct send_wqe *wqe, const struct ibv_data_buf *pieces,
+		   size_t count);
+int wqe_set_ud(struct qp *qp, struct send_wqe *wqe, const struct ibv_ah *ah, uint32_t qpn,
+	       uint32_t qkey);
+
+/*
+ * Whether the state takes work requests, the type the opcode, and the opcode the flags, lengths and elements; 0, or the
+ * positive errno of the noted reason. What only a completion may tell (keys, misaligned atomics, too long a message) is
+ * the transport's to find.
+ */
 int qp_check_send(const struct qp *qp, const struct send_wqe *wqe);
 
 /* Takes the next receive WQE for the responder, from the SRQ or its own queue. 0 or -ENOENT. */
 int qp_take_recv(struct qp *qp, struct recv_wqe *wqe);
+
+/* A state's name, for messages. */
+const char *qp_state_name(enum ibv_qp_state state);
 
 /* Raises an async event of this QP (IBV_EVENT_QP_FATAL, ...). */
 void qp_event(struct qp *qp, enum ibv_event_type type);

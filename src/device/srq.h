@@ -31,6 +31,7 @@ struct recv_queue {
 	atomic_uint count; /* written under the lock */
 };
 
+/* max_wr is rounded up to a power of two. 0 or -ENOMEM. */
 int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge);
 void recv_queue_fini(struct recv_queue *queue);
 
@@ -38,6 +39,12 @@ void recv_queue_fini(struct recv_queue *queue);
  * Posts a list; on a bad one stops there, with *bad set to it and a positive errno (noted); those before it are posted.
  */
 int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* A ring of another size, keeping what is in it. 0, or a positive errno (noted): EINVAL when it holds more. */
+int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr);
+
+/* Forgets what is posted: the QP was reset. */
+void recv_queue_clear(struct recv_queue *queue);
 
 /* Takes the oldest into `wqe` (room for MAX_SGE elements). 0, or -ENOENT when empty. */
 int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe);

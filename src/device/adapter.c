@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The adapter as a whole: its tables, and what it says of itself.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/adapter.h"
+
+/* What Linux's software adapters give as vendor: no OUI. */
+enum { VENDOR_ID = 0xffffff, PAGE_SIZES = 0xfffff000 };
+
+int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint32_t slot,
+		 const struct adapter_host *host, void *host_data)
+{
+	memset(adapter, 0, sizeof(*adapter));
+	snprintf(adapter->name, sizeof(adapter->name), "%s", name);
+	adapter->node_guid = guid;
+	adapter->slot = slot;
+	adapter->host = host;
+	adapter->host_data = host_data;
+	table_init(&adapter->qps, 1u << QPN_SLOT_SHIFT);
+	table_init(&adapter->mrs, MAX_MR);
+	table_init(&adapter->srqs, MAX_SRQ);
+	port_init(&adapter->port);
+	mcast_init(&adapter->mcast);
+	pthread_mutex_init(&adapter->lock, NULL);
+	return 0;
+}
+
+void adapter_fini(struct adapter *adapter)
+{
+	pthread_mutex_destroy(&adapter->lock);
+	mcast_fini(&adapter->mcast);
+	port_fini(&adapter->port);
+	table_fini(&adapter->srqs);
+	table_fini(&adapter->mrs);
+	table_fini(&adapter->qps);
+}
+
+static void describe_basic(const struct adapter *adapter, struct ibv_device_attr *attr)
+{
+	strcpy(attr->fw_ver, "0.1.0");
+	attr->node_guid = adapter->node_guid;
+	attr->sys_image_guid = adapter->node_guid;
+	attr->max_mr_size = UINT64_MAX;
+	attr->page_size_cap = PAGE_SIZES;
+	attr->vendor_id = VENDOR_ID;
+	attr->max_qp = MAX_QP;
+	attr->max_qp_wr = MAX_QP_WR;
+	attr->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				 IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+				 IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+				 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+	attr->max_sge = MAX_SGE;
+	attr->max_sge_rd = MAX_SGE;
+	attr->max_cq = MAX_CQ;
+	attr->max_cqe = MAX_CQE;
+	attr->max_mr = MAX_MR - 1;
+	attr->max_pd = MAX_PD;
+	attr->max_qp_rd_atom = MAX_RD_ATOMIC;
+	attr->max_res_rd_atom = MAX_QP * MAX_RD_ATOMIC;
+	attr->max_qp_init_rd_atom = MAX_RD_ATOMIC;
+	/* CPU instructions do them, so GLOB would be true too; but what relies on that fails on
+	 * hardware. */
+	attr->atomic_cap = IBV_ATOMIC_HCA;
+	attr->max_mcast_grp = MAX_MCAST_GRP;
+	attr->max_mcast_qp_attach = MAX_MCAST_QP_ATTACH;
+	attr->max_total_mcast_qp_attach = MAX_MCAST_QP_ATTACH;
+	attr->max_ah = MAX_AH;
+	attr->max_srq = MAX_SRQ - 1;
+	attr->max_srq_wr = MAX_SRQ_WR;
+	attr->max_srq_sge = MAX_SGE;
+	attr->max_pkeys = MAX_PKEYS;
+	attr->phys_port_cnt = 1;
+}
+
+void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *attr)
+{
+	const uint32_t datagrams =
+	    IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
+	memset(attr, 0, sizeof(*attr));
+	describe_basic(adapter, &attr->orig_attr);
+	/* Nothing is ever pinned: every region is on demand, the whole address space too. */
+	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	attr->odp_caps.per_transport_caps.ud_odp_caps = datagrams;
+	attr->odp_caps.per_transport_caps.uc_odp_caps = datagrams | IBV_ODP_SUPPORT_WRITE;
+	attr->odp_caps.per_transport_caps.rc_odp_caps =
+	    datagrams | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	attr->completion_timestamp_mask = UINT64_MAX;
+	attr->hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
+	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
+	attr->phys_port_cnt_ex = 1;
+}
+
+struct qp *adapter_find_qp(struct adapter *adapter, uint32_t qpn)
+{
+	if (qpn >> QPN_SLOT_SHIFT != adapter->slot)
+		return NULL;
+	return table_find(&adapter->qps, qpn & ((1u << QPN_SLOT_SHIFT) - 1));
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues. The ring holds exactly as many entries as were asked for, so that an overrun
+ * shows here as it would on the smallest hardware.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "device/adapter.h"
+#include "device/cq.h"
+#include "explain/reason.h"
+
+static int check_size(const struct adapter *adapter, uint32_t cqe)
+{
+	if (!cqe || cqe > MAX_CQE)
+		return refuse(REASON_CQ_SIZE, "cqe is %u; %s takes 1 to %u", cqe, adapter->name,
+			      MAX_CQE);
+	return 0;
+}
+
+int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
+{
+	struct cq *new;
+	int ret = check_size(adapter, cqe);
+
+	if (ret)
+		return ret;
+	if (atomic_load(&adapter->cq_count) >= MAX_CQ)
+		return refuse(REASON_TOO_MANY_CQS, "%s has %u CQs already", adapter->name, MAX_CQ);
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return refuse(REASON_NO_MEMORY, "for a CQ");
+	new->ring = calloc(cqe, sizeof(*new->ring));
+	if (!new->ring) {
+		free(new);
+		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
+	}
+	new->adapter = adapter;
+	new->capacity = cqe;
+	new->ibv.cqe = (int)cqe;
+	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
+	pthread_spin_init(&new->lock, PTHREAD_PROCESS_PRIVATE);
+	atomic_fetch_add(&adapter->cq_count, 1);
+	*cq = new;
+	return 0;
+}
+
+int cq_destroy(struct cq *cq)
+{
+	unsigned int users = atomic_load(&cq->users);
+
+	if (users)
+		return refuse(REASON_CQ_BUSY, "CQ %u still serves %u queues", cq->ibv.handle,
+			      users);
+	atomic_fetch_sub(&cq->adapter->cq_count, 1);
+	pthread_spin_destroy(&cq->lock);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+static uint32_t ring_index(const struct cq *cq, uint32_t offset)
+{
+	uint32_t index = cq->head + offset;
+
+	return index >= cq->capacity ? index - cq->capacity : index;
+}
+
+static uint32_t count_locked(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->count, memory_order_relaxed);
+}
+
+static void set_count(struct cq *cq, uint32_t count)
+{
+	atomic_store_explicit(&cq->count, count, memory_order_release);
+}
+
+int cq_resize(struct cq *cq, uint32_t cqe)
+{
+	struct cqe *ring, *old;
+	uint32_t held;
+	int ret = check_size(cq->adapter, cqe);
+
+	if (ret)
+		return ret;
+	ring = calloc(cqe, sizeof(*ring));
+	if (!ring)
+		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
+	pthread_spin_lock(&cq->lock);
+	held = count_locked(cq);
+	if (held > cqe) {
+		pthread_spin_unlock(&cq->lock);
+		free(ring);
+		return refuse(REASON_CQ_RESIZE, "cqe is %u, CQ %u holds %u completions", cqe,
+			      cq->ibv.handle, held);
+	}
+	for (uint32_t i = 0; i < held; i++)
+		ring[i] = cq->ring[ring_index(cq, i)];
+	old = cq->ring;
+	cq->ring = ring;
+	cq->capacity = cqe;
+	cq->head = 0;
+	cq->ibv.cqe = (int)cqe;
+	pthread_spin_unlock(&cq->lock);
+	free(old);
+	return 0;
+}
+
+/* Full: the oldest makes room where the program said that it takes care, else the CQ is in error
+ * for good. */
+static bool make_room(struct cq *cq)
+{
+	if (!cq->ignore_overrun) {
+		cq->is_overrun = true;
+		return false;
+	}
+	cq->head = ring_index(cq, 1);
+	set_count(cq, count_locked(cq) - 1);
+	return true;
+}
+
+static int overrun(struct cq *cq, bool is_first, const struct ibv_wc *wc)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_CQ_ERR, .element.cq = &cq->ibv};
+
+	if (!is_first)
+		return -EOVERFLOW;
+	refuse(REASON_CQ_OVERRUN, "CQ %u of %d entries was full when QP %#x completed wr_id %#llx",
+	       cq->ibv.handle, cq->ibv.cqe, wc->qp_num, (unsigned long long)wc->wr_id);
+	if (cq->adapter->host->async_event)
+		cq->adapter->host->async_event(cq->adapter, &event);
+	return -EOVERFLOW;
+}
+
+int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now)
+{
+	bool was_overrun, is_event = false;
+	struct cqe *cqe;
+
+	pthread_spin_lock(&cq->lock);
+	was_overrun = cq->is_overrun;
+	if (was_overrun || (count_locked(cq) == cq->capacity && !make_room(cq))) {
+		pthread_spin_unlock(&cq->lock);
+		return overrun(cq, !was_overrun, wc);
+	}
+	cqe = &cq->ring[ring_index(cq, count_locked(cq))];
+	cqe->wc = *wc;
+	cqe->timestamp = now;
+	set_count(cq, count_locked(cq) + 1);
+	if (cq->arm == CQ_ARMED_NEXT ||
+	    (cq->arm == CQ_ARMED_SOLICITED && (is_solicited || wc->status != IBV_WC_SUCCESS))) {
+		cq->arm = CQ_NOT_ARMED;
+		is_event = true;
+	}
+	pthread_spin_unlock(&cq->lock);
+	if (is_event && cq->adapter->host->cq_event)
+		cq->adapter->host->cq_event(cq);
+	return 0;
+}
+
+int cq_poll(struct cq *cq, int count, struct ibv_wc *wc)
+{
+	uint32_t held, taken;
+	bool is_overrun;
+
+	if (!atomic_load_explicit(&cq->count, memory_order_acquire) && !cq->is_overrun)
+		return 0;
+	pthread_spin_lock(&cq->lock);
+	held = count_locked(cq);
+	is_overrun = cq->is_overrun;
+	for (taken = 0; taken < held && (int)taken < count; taken++) {
+		wc[taken] = cq->ring[cq->head].wc;
+		cq->head = ring_index(cq, 1);
+	}
+	set_count(cq, held - taken);
+	pthread_spin_unlock(&cq->lock);
+	return !held && is_overrun ? -EOVERFLOW : (int)taken;
+}
+
+int cq_poll_one(struct cq *cq, struct cqe *cqe)
+{
+	int ret = -ENOENT;
+
+	pthread_spin_lock(&cq->lock);
+	if (count_locked(cq)) {
+		*cqe = cq->ring[cq->head];
+		cq->head = ring_index(cq, 1);
+		set_count(cq, count_locked(cq) - 1);
+		ret = 0;
+	} else if (cq->is_overrun) {
+		ret = -EOVERFLOW;
+	}
+	pthread_spin_unlock(&cq->lock);
+	return ret;
+}
+
+void cq_arm(struct cq *cq, bool solicited_only)
+{
+	enum cq_arm arm = solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED_NEXT;
+
+	pthread_spin_lock(&cq->lock);
+	if (arm > cq->arm)
+		cq->arm = arm;
+	pthread_spin_unlock(&cq->lock);
+}
+
+void cq_forget(struct cq *cq, uint32_t qpn)
+{
+	uint32_t held, kept = 0;
+
+	pthread_spin_lock(&cq->lock);
+	held = count_locked(cq);
+	for (uint32_t i = 0; i < held; i++) {
+		const struct cqe *cqe = &cq->ring[ring_index(cq, i)];
+
+		if (cqe->wc.qp_num != qpn)
+			cq->ring[ring_index(cq, kept++)] = *cqe;
+	}
+	set_count(cq, kept);
+	pthread_spin_unlock(&cq->lock);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions: making keys, and the one place where a key, a range and a right are checked.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "device/adapter.h"
+#include "device/mr.h"
+#include "device/pd.h"
+
+enum {
+	KEY_RANDOM_BITS = 12,
+	KEY_RANDOM_MASK = (1 << KEY_RANDOM_BITS) - 1,
+	FIRST_INDEX = 1, /* so that no key is 0, which programs use for "none" */
+
+	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+		       IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_FLUSH_GLOBAL |
+		       IBV_ACCESS_FLUSH_PERSISTENT | IBV_ACCESS_OPTIONAL_RANGE,
+};
+
+static int check_access(unsigned int access)
+{
+	const unsigned int writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (access & ~(unsigned int)ACCESS_KNOWN)
+		return refuse(REASON_MR_ACCESS_UNKNOWN, "access is %#x, of which %#x is unknown",
+			      access, access & ~(unsigned int)ACCESS_KNOWN);
+	if (access & writes && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return refuse(REASON_MR_NEEDS_LOCAL_WRITE,
+			      "access is %#x: %s%s without LOCAL_WRITE", access,
+			      access & IBV_ACCESS_REMOTE_WRITE ? " REMOTE_WRITE" : "",
+			      access & IBV_ACCESS_REMOTE_ATOMIC ? " REMOTE_ATOMIC" : "");
+	return 0;
+}
+
+/* The whole address space (implicit ODP) is the one range that may end at its last byte but one. */
+static int check_range(const void *addr, size_t length, uint64_t iova)
+{
+	if (length && (uintptr_t)addr + (length - 1) < (uintptr_t)addr)
+		return refuse(REASON_MR_RANGE, "%zu bytes at %p go past the end of memory", length,
+			      addr);
+	if (length && iova + (length - 1) < iova)
+		return refuse(REASON_MR_RANGE, "%zu bytes at iova %#llx go past 2^64", length,
+			      (unsigned long long)iova);
+	return 0;
+}
+
+static void make_keys(struct mr *mr, uint32_t index)
+{
+	uint32_t random = mr->adapter->host->random(mr->adapter);
+	uint32_t local = random & KEY_RANDOM_MASK;
+	uint32_t remote = random >> KEY_RANDOM_BITS & KEY_RANDOM_MASK;
+
+	if (remote == local)
+		remote ^= 1;
+	mr->lkey = index << KEY_RANDOM_BITS | local;
+	mr->rkey = index << KEY_RANDOM_BITS | remote;
+	mr->ibv.lkey = mr->lkey;
+	mr->ibv.rkey = mr->rkey;
+}
+
+/* The keys depend on the index, so the region is in the table before it has them: look-ups wait for
+ * is_valid. */
+static int enlist(struct mr *mr)
+{
+	struct table *mrs = &mr->adapter->mrs;
+	uint32_t index;
+	int ret;
+
+	pthread_mutex_lock(&mr->adapter->lock);
+	ret = table_add(mrs, FIRST_INDEX, 0, mr, &index);
+	if (!ret) {
+		make_keys(mr, index);
+		atomic_store_explicit(&mr->is_valid, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&mr->adapter->lock);
+	if (ret == -ENOSPC)
+		return refuse(REASON_TOO_MANY_MRS, "%s has %u MRs already", mr->adapter->name,
+			      MAX_MR - 1);
+	return ret ? refuse(REASON_NO_MEMORY, "for the table of MRs") : 0;
+}
+
+int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+	      struct mr **mr)
+{
+	struct mr *new;
+	int ret;
+
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	ret = check_access(access);
+	if (!ret)
+		ret = check_range(addr, length, iova);
+	if (ret)
+		return ret;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return refuse(REASON_NO_MEMORY, "for an MR");
+	new->adapter = pd->adapter;
+	new->pd = pd;
+	new->base = addr;
+	new->iova = iova;
+	new->length = length;
+	new->access = access;
+	new->ibv.pd = &pd->ibv;
+	new->ibv.addr = addr;
+	new->ibv.length = length;
+	new->ibv.handle = atomic_fetch_add(&pd->adapter->last_handle, 1) + 1;
+	atomic_init(&new->is_valid, false);
+	ret = enlist(new);
+	if (ret) {
+		free(new);
+		return ret;
+	}
+	atomic_fetch_add(&pd->users, 1);
+	*mr = new;
+	return 0;
+}
+
+int mr_destroy(struct mr *mr)
+{
+	struct adapter *adapter = mr->adapter;
+
+	table_remove(&adapter->mrs, mr->lkey >> KEY_RANDOM_BITS);
+	if (adapter->host->quiesce)
+		adapter->host->quiesce(adapter);
+	atomic_fetch_sub(&mr->pd->users, 1);
+	free(mr);
+	return 0;
+}
+
+static struct mr *find(struct adapter *adapter, uint32_t key)
+{
+	struct mr *mr = table_find(&adapter->mrs, key >> KEY_RANDOM_BITS);
+
+	return mr && atomic_load_explicit(&mr->is_valid, memory_order_acquire) ? mr : NULL;
+}
+
+static bool is_within(const struct mr *mr, uint64_t addr, uint64_t length)
+{
+	return addr >= mr->iova && length <= mr->length && addr - mr->iova <= mr->length - length;
+}
+
+enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
+			     uint64_t addr, uint64_t length, unsigned int need, char **place)
+{
+	const struct mr *mr;
+
+	*place = NULL;
+	if (!length)
+		return REASON_NONE;
+	mr = find(adapter, lkey);
+	if (!mr)
+		return REASON_LKEY_UNKNOWN;
+	if (mr->lkey != lkey)
+		return mr->rkey == lkey ? REASON_LKEY_IS_RKEY : REASON_LKEY_STALE;
+	if (mr->pd != pd)
+		return REASON_LKEY_PD;
+	if (!is_within(mr, addr, length))
+		return REASON_LKEY_RANGE;
+	if (need & ~mr->access)
+		return REASON_LKEY_ACCESS;
+	*place = mr->base + (addr - mr->iova);
+	return REASON_NONE;
+}
+
+enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
+			      uint64_t addr, uint64_t length, unsigned int need, char **place)
+{
+	const struct mr *mr;
+
+	*place = NULL;
+	if (!length)
+		return REASON_NONE;
+	mr = find(adapter, rkey);
+	if (!mr)
+		return REASON_RKEY_UNKNOWN;
+	if (mr->rkey != rkey)
+		return mr->lkey == rkey ? REASON_RKEY_IS_LKEY : REASON_RKEY_STALE;
+	if (mr->pd != pd)
+		return REASON_RKEY_PD;
+	if (!is_within(mr, addr, length))
+		return REASON_RKEY_RANGE;
+	if (need & ~mr->access)
+		return REASON_RKEY_ACCESS;
+	*place = mr->base + (addr - mr->iova);
+	return REASON_NONE;
+}
+
+enum reason mr_invalidate(struct adapter *adapter, const struct pd *pd, uint32_t rkey)
+{
+	const struct mr *mr = find(adapter, rkey);
+
+	if (!mr)
+		return REASON_RKEY_UNKNOWN;
+	if (mr->rkey != rkey)
+		return mr->lkey == rkey ? REASON_RKEY_IS_LKEY : REASON_RKEY_STALE;
+	if (mr->pd != pd)
+		return REASON_RKEY_PD;
+	return REASON_INVALIDATE_MR;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains and address handles.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "device/adapter.h"
+#include "device/pd.h"
+#include "explain/reason.h"
+
+int pd_create(struct adapter *adapter, struct pd **pd)
+{
+	struct pd *new;
+
+	if (atomic_load(&adapter->pd_count) >= MAX_PD)
+		return refuse(REASON_TOO_MANY_PDS, "%s has %u PDs already", adapter->name, MAX_PD);
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return refuse(REASON_NO_MEMORY, "for a PD");
+	new->adapter = adapter;
+	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
+	atomic_init(&new->users, 0);
+	atomic_fetch_add(&adapter->pd_count, 1);
+	*pd = new;
+	return 0;
+}
+
+int pd_destroy(struct pd *pd)
+{
+	unsigned int users = atomic_load(&pd->users);
+
+	if (users)
+		return refuse(REASON_PD_BUSY, "PD %u still has %u MRs, QPs, SRQs or AHs",
+			      pd->ibv.handle, users);
+	atomic_fetch_sub(&pd->adapter->pd_count, 1);
+	free(pd);
+	return 0;
+}
+
+int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
+{
+	struct adapter *adapter = pd->adapter;
+	struct ah *new;
+	int ret;
+
+	if (atomic_load(&adapter->ah_count) >= MAX_AH)
+		return refuse(REASON_TOO_MANY_AHS, "%s has %u AHs already", adapter->name, MAX_AH);
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return refuse(REASON_NO_MEMORY, "for an AH");
+	ret = av_resolve(adapter, attr, &new->av);
+	if (ret) {
+		free(new);
+		return ret;
+	}
+	new->pd = pd;
+	new->ibv.pd = &pd->ibv;
+	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
+	atomic_fetch_add(&pd->users, 1);
+	atomic_fetch_add(&adapter->ah_count, 1);
+	*ah = new;
+	return 0;
+}
+
+int ah_destroy(struct ah *ah)
+{
+	atomic_fetch_sub(&ah->pd->users, 1);
+	atomic_fetch_sub(&ah->pd->adapter->ah_count, 1);
+	free(ah);
+	return 0;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: creation, the end, and what ibv_query_qp() tells. Posting is in qp_post.c, states
+ * are in qp_state.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/adapter.h"
+#include "device/cq.h"
+#include "device/pd.h"
+#include "device/qp.h"
+#include "explain/reason.h"
+
+enum {
+	FIRST_NUMBER = 2, /* 0 and 1 are the subnet manager's and the GSI's */
+	NUMBERS = 1 << QPN_SLOT_SHIFT,
+
+	SEND_OPS_DATAGRAM = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
+	SEND_OPS_UC = SEND_OPS_DATAGRAM | IBV_QP_EX_WITH_RDMA_WRITE |
+		      IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV,
+	SEND_OPS_RC = SEND_OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+		      IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
+	INIT_ATTR_KNOWN =
+	    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+};
+
+static int check_extended(const struct ibv_qp_init_attr_ex *attr)
+{
+	uint64_t ops = attr->qp_type == IBV_QPT_RC   ? SEND_OPS_RC
+		       : attr->qp_type == IBV_QPT_UC ? SEND_OPS_UC
+						     : SEND_OPS_DATAGRAM;
+
+	if (attr->comp_mask & ~(uint32_t)INIT_ATTR_KNOWN)
+		return refuse(REASON_QP_EXTENSION,
+			      "comp_mask is %#x, of which %#x is not supported", attr->comp_mask,
+			      attr->comp_mask & ~(uint32_t)INIT_ATTR_KNOWN);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+		return refuse(REASON_QP_EXTENSION, "create_flags is %#x, none is supported",
+			      attr->create_flags);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops)
+		return refuse(REASON_QP_SEND_OPS, "send_ops_flags is %#llx, this type has %#llx",
+			      (unsigned long long)attr->send_ops_flags, (unsigned long long)ops);
+	return 0;
+}
+
+static int check_cap(const struct adapter *adapter, const struct ibv_qp_cap *cap, bool has_srq)
+{
+	if (cap->max_send_wr > MAX_QP_WR || (!has_srq && cap->max_recv_wr > MAX_QP_WR))
+		return refuse(REASON_QP_SIZE, "max_send_wr %u, max_recv_wr %u; %s takes up to %u",
+			      cap->max_send_wr, cap->max_recv_wr, adapter->name, MAX_QP_WR);
+	if (cap->max_send_sge > MAX_SGE || (!has_srq && cap->max_recv_sge > MAX_SGE))
+		return refuse(REASON_QP_SGE, "max_send_sge %u, max_recv_sge %u; %s takes up to %u",
+			      cap->max_send_sge, cap->max_recv_sge, adapter->name, MAX_SGE);
+	if (cap->max_inline_data > MAX_INLINE)
+		return refuse(REASON_QP_INLINE, "max_inline_data %u; %s takes up to %u",
+			      cap->max_inline_data, adapter->name, MAX_INLINE);
+	return 0;
+}
+
+static int check(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct adapter *adapter = pd->adapter;
+	int ret;
+
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+	    attr->qp_type != IBV_QPT_UD)
+		return refuse(REASON_QP_TYPE, "qp_type is %d", attr->qp_type);
+	ret = check_extended(attr);
+	if (ret)
+		return ret;
+	if (!attr->send_cq || !attr->recv_cq)
+		return refuse(REASON_QP_NO_CQ, "%s is NULL", attr->send_cq ? "recv_cq" : "send_cq");
+	if (cq_of(attr->send_cq)->adapter != adapter || cq_of(attr->recv_cq)->adapter != adapter)
+		return refuse(REASON_QP_OTHER_DEVICE, "the PD is of %s, its CQs of %s and %s",
+			      adapter->name, cq_of(attr->send_cq)->adapter->name,
+			      cq_of(attr->recv_cq)->adapter->name);
+	if (attr->srq && srq_of(attr->srq)->adapter != adapter)
+		return refuse(REASON_QP_OTHER_DEVICE, "the PD is of %s, the SRQ of %s",
+			      adapter->name, srq_of(attr->srq)->adapter->name);
+	return check_cap(adapter, &attr->cap, attr->srq);
+}
+
+static uint32_t power_of_two(uint32_t n)
+{
+	uint32_t power = 1;
+
+	while (power < n)
+		power <<= 1;
+	return n ? power : 0;
+}
+
+/* The room of a WQE serves as elements or as inline data: both get all of it, as ConnectX does. */
+static int send_queue_init(struct send_queue *sq, const struct ibv_qp_cap *cap)
+{
+	size_t room = cap->max_send_sge * sizeof(struct ibv_sge);
+
+	if (room < cap->max_inline_data)
+		room = (cap->max_inline_data + 15) & ~15u;
+	sq->max_wr = power_of_two(cap->max_send_wr);
+	sq->max_sge = cap->max_send_sge;
+	sq->max_inline = (uint32_t)room;
+	sq->stride = (sizeof(struct send_wqe) + room + 15) & ~(size_t)15;
+	if (sq->max_wr) {
+		sq->ring = calloc(sq->max_wr, sq->stride);
+		if (!sq->ring)
+			return -ENOMEM;
+	}
+	pthread_spin_init(&sq->lock, PTHREAD_PROCESS_PRIVATE);
+	return 0;
+}
+
+static void send_queue_fini(struct send_queue *sq)
+{
+	pthread_spin_destroy(&sq->lock);
+	free(sq->ring);
+}
+
+static int queues_init(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+	int ret = send_queue_init(&qp->sq, &attr->cap);
+
+	if (ret)
+		return ret;
+	ret = recv_queue_init(&qp->rq, attr->srq ? 0 : attr->cap.max_recv_wr,
+			      attr->srq ? 0 : attr->cap.max_recv_sge);
+	if (ret)
+		send_queue_fini(&qp->sq);
+	return ret;
+}
+
+static void queues_fini(struct qp *qp)
+{
+	recv_queue_fini(&qp->rq);
+	send_queue_fini(&qp->sq);
+}
+
+/* What the QP is made of cannot go before it. */
+static void take_references(struct qp *qp)
+{
+	atomic_fetch_add(&qp->pd->users, 1);
+	atomic_fetch_add(&qp->send_cq->users, 1);
+	atomic_fetch_add(&qp->recv_cq->users, 1);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, 1);
+}
+
+static void drop_references(struct qp *qp)
+{
+	if (qp->srq)
+		atomic_fetch_sub(&qp->srq->users, 1);
+	atomic_fetch_sub(&qp->recv_cq->users, 1);
+	atomic_fetch_sub(&qp->send_cq->users, 1);
+	atomic_fetch_sub(&qp->pd->users, 1);
+}
+
+static void fill(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+	qp->adapter = pd->adapter;
+	qp->pd = pd;
+	qp->send_cq = cq_of(attr->send_cq);
+	qp->recv_cq = cq_of(attr->recv_cq);
+	qp->srq = attr->srq ? srq_of(attr->srq) : NULL;
+	qp->type = attr->qp_type;
+	qp->sq_sig_all = attr->sq_sig_all;
+	atomic_init(&qp->state, IBV_QPS_RESET);
+	qp->ibv.pd = &pd->ibv;
+	qp->ibv.qp_context = attr->qp_context;
+	qp->ibv.send_cq = attr->send_cq;
+	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.srq = attr->srq;
+	qp->ibv.qp_type = attr->qp_type;
+	qp->ibv.state = IBV_QPS_RESET;
+}
+
+/* Numbers are random, so that what was sent to a QP that is gone does not meet the next one. */
+static int enlist(struct qp *qp)
+{
+	struct adapter *adapter = qp->adapter;
+	uint32_t from = FIRST_NUMBER + adapter->host->random(adapter) % (NUMBERS - FIRST_NUMBER);
+	uint32_t index;
+	int ret;
+
+	pthread_mutex_lock(&adapter->lock);
+	ret = table_add(&adapter->qps, FIRST_NUMBER, from, qp, &index);
+	if (!ret) {
+		qp->number = adapter->slot << QPN_SLOT_SHIFT | index;
+		qp->ibv.qp_num = qp->number;
+		qp->ibv.handle = qp->number;
+	}
+	pthread_mutex_unlock(&adapter->lock);
+	if (ret == -ENOSPC)
+		return refuse(REASON_TOO_MANY_QPS, "%s has %u QPs already", adapter->name, MAX_QP);
+	return ret ? refuse(REASON_NO_MEMORY, "for the table of QPs") : 0;
+}
+
+static void describe_cap(const struct qp *qp, struct ibv_qp_cap *cap)
+{
+	cap->max_send_wr = qp->sq.max_wr;
+	cap->max_send_sge = qp->sq.max_sge;
+	cap->max_inline_data = qp->sq.max_inline;
+	cap->max_recv_wr = qp->rq.max_wr;
+	cap->max_recv_sge = qp->rq.max_sge;
+}
+
+int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
+{
+	struct qp *new;
+	int ret = check(pd, attr);
+
+	if (ret)
+		return ret;
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return refuse(REASON_NO_MEMORY, "for a QP");
+	fill(new, pd, attr);
+	if (queues_init(new, attr)) {
+		ret = refuse(REASON_NO_MEMORY, "for queues of %u and %u", attr->cap.max_send_wr,
+			     attr->cap.max_recv_wr);
+		goto free_qp;
+	}
+	ret = enlist(new);
+	if (ret)
+		goto free_queues;
+	take_references(new);
+	describe_cap(new, &attr->cap);
+	*qp = new;
+	return 0;
+
+free_queues:
+	queues_fini(new);
+free_qp:
+	free(new);
+	return ret;
+}
+
+int qp_unlist(struct qp *qp)
+{
+	unsigned int groups = atomic_load(&qp->groups);
+
+	if (groups)
+		return refuse(REASON_QP_ATTACHED, "QP %#x is attached to %u groups", qp->number,
+			      groups);
+	table_remove(&qp->adapter->qps, qp->number & (NUMBERS - 1));
+	return 0;
+}
+
+void qp_free(struct qp *qp)
+{
+	cq_forget(qp->send_cq, qp->number);
+	if (qp->recv_cq != qp->send_cq)
+		cq_forget(qp->recv_cq, qp->number);
+	drop_references(qp);
+	queues_fini(qp);
+	free(qp);
+}
+
+void qp_describe(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	*attr = qp->attr;
+	attr->qp_state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+	attr->cur_qp_state = attr->qp_state;
+	attr->path_mig_state = IBV_MIG_MIGRATED;
+	describe_cap(qp, &attr->cap);
+	memset(&attr->ah_attr, 0, sizeof(attr->ah_attr));
+	if (qp->type != IBV_QPT_UD && qp->attr.dest_qp_num)
+		av_describe(&qp->av, &attr->ah_attr);
+
+	memset(init, 0, sizeof(*init));
+	init->qp_context = qp->ibv.qp_context;
+	init->send_cq = qp->ibv.send_cq;
+	init->recv_cq = qp->ibv.recv_cq;
+	init->srq = qp->ibv.srq;
+	init->cap = attr->cap;
+	init->qp_type = qp->type;
+	init->sq_sig_all = qp->sq_sig_all;
+}
+
+int qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
+{
+	return qp->srq ? srq_take(qp->srq, wqe) : recv_queue_take(&qp->rq, wqe);
+}
+
+void qp_event(struct qp *qp, enum ibv_event_type type)
+{
+	struct ibv_async_event event = {.event_type = type, .element.qp = &qp->ibv};
+
+	if (qp->adapter->host->async_event)
+		qp->adapter->host->async_event(qp->adapter, &event);
+}

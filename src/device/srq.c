@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues, and the ring below them and below a QP's own receive queue.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/adapter.h"
+#include "device/pd.h"
+#include "device/srq.h"
+#include "explain/reason.h"
+
+/* ---- the ring ---- */
+
+static uint32_t round_up(uint32_t n)
+{
+	uint32_t power = 1;
+
+	while (power < n)
+		power <<= 1;
+	return n ? power : 0;
+}
+
+int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge)
+{
+	memset(queue, 0, sizeof(*queue));
+	queue->stride = sizeof(struct recv_wqe) + max_sge * sizeof(struct ibv_sge);
+	queue->max_wr = round_up(max_wr);
+	queue->max_sge = max_sge;
+	if (queue->max_wr) {
+		queue->ring = calloc(queue->max_wr, queue->stride);
+		if (!queue->ring)
+			return -ENOMEM;
+	}
+	pthread_spin_init(&queue->lock, PTHREAD_PROCESS_PRIVATE);
+	return 0;
+}
+
+void recv_queue_fini(struct recv_queue *queue)
+{
+	pthread_spin_destroy(&queue->lock);
+	free(queue->ring);
+}
+
+static struct recv_wqe *wqe_at(const struct recv_queue *queue, uint32_t index)
+{
+	return (struct recv_wqe *)(queue->ring +
+				   (size_t)(index & (queue->max_wr - 1)) * queue->stride);
+}
+
+static uint32_t count_locked(const struct recv_queue *queue)
+{
+	return atomic_load_explicit(&queue->count, memory_order_relaxed);
+}
+
+static void set_count(struct recv_queue *queue, uint32_t count)
+{
+	atomic_store_explicit(&queue->count, count, memory_order_release);
+}
+
+static int post_one(struct recv_queue *queue, const struct ibv_recv_wr *wr)
+{
+	uint32_t count = count_locked(queue);
+	struct recv_wqe *wqe;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+		return refuse(REASON_RECV_TOO_MANY_SGE,
+			      "wr_id %#llx has %d elements, the queue takes %u",
+			      (unsigned long long)wr->wr_id, wr->num_sge, queue->max_sge);
+	if (count == queue->max_wr)
+		return refuse(REASON_RECV_QUEUE_FULL, "wr_id %#llx finds %u work requests posted",
+			      (unsigned long long)wr->wr_id, count);
+	wqe = wqe_at(queue, queue->head + count);
+	wqe->wr_id = wr->wr_id;
+	wqe->length = 0;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	for (int i = 0; i < wr->num_sge; i++) {
+		wqe->sge[i] = wr->sg_list[i];
+		wqe->length += wr->sg_list[i].length;
+	}
+	set_count(queue, count + 1);
+	return 0;
+}
+
+int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int ret = 0;
+
+	pthread_spin_lock(&queue->lock);
+	for (; wr && !ret; wr = wr->next) {
+		ret = post_one(queue, wr);
+		if (ret)
+			*bad = wr;
+	}
+	pthread_spin_unlock(&queue->lock);
+	return ret;
+}
+
+static int take_locked(struct recv_queue *queue, struct recv_wqe *wqe)
+{
+	const struct recv_wqe *oldest;
+	uint32_t count = count_locked(queue);
+
+	if (!count)
+		return -ENOENT;
+	oldest = wqe_at(queue, queue->head);
+	memcpy(wqe, oldest, sizeof(*oldest) + oldest->num_sge * sizeof(oldest->sge[0]));
+	queue->head++;
+	set_count(queue, count - 1);
+	return 0;
+}
+
+int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe)
+{
+	int ret;
+
+	pthread_spin_lock(&queue->lock);
+	ret = take_locked(queue, wqe);
+	pthread_spin_unlock(&queue->lock);
+	return ret;
+}
+
+void recv_queue_clear(struct recv_queue *queue)
+{
+	pthread_spin_lock(&queue->lock);
+	set_count(queue, 0);
+	pthread_spin_unlock(&queue->lock);
+}
+
+int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
+{
+	struct recv_queue new;
+	uint32_t count;
+
+	if (recv_queue_init(&new, max_wr, queue->max_sge))
+		return refuse(REASON_NO_MEMORY, "for %u receive work requests", max_wr);
+	pthread_spin_lock(&queue->lock);
+	count = count_locked(queue);
+	if (count > new.max_wr) {
+		pthread_spin_unlock(&queue->lock);
+		recv_queue_fini(&new);
+		return refuse(REASON_SRQ_RESIZE, "max_wr is %u, %u work requests are posted",
+			      max_wr, count);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(wqe_at(&new, i), wqe_at(queue, queue->head + i), queue->stride);
+	free(queue->ring);
+	queue->ring = new.ring;
+	queue->max_wr = new.max_wr;
+	queue->head = 0;
+	pthread_spin_unlock(&queue->lock);
+	pthread_spin_destroy(&new.lock);
+	return 0;
+}
+
+/* ---- the object ---- */
+
+static int check_attr(const struct adapter *adapter, const struct ibv_srq_attr *attr)
+{
+	if (!attr->max_wr || attr->max_wr > MAX_SRQ_WR)
+		return refuse(REASON_SRQ_SIZE, "max_wr is %u; %s takes 1 to %u", attr->max_wr,
+			      adapter->name, MAX_SRQ_WR);
+	if (attr->max_sge > MAX_SGE)
+		return refuse(REASON_SRQ_SGE, "max_sge is %u; %s takes up to %u", attr->max_sge,
+			      adapter->name, MAX_SGE);
+	return 0;
+}
+
+int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq)
+{
+	struct adapter *adapter = pd->adapter;
+	struct srq *new;
+	int ret = check_attr(adapter, &attr->attr);
+
+	if (ret)
+		return ret;
+	new = calloc(1, sizeof(*new));
+	if (!new || recv_queue_init(&new->queue, attr->attr.max_wr, attr->attr.max_sge)) {
+		free(new);
+		return refuse(REASON_NO_MEMORY, "for an SRQ of %u", attr->attr.max_wr);
+	}
+	new->adapter = adapter;
+	new->pd = pd;
+	ret = table_add(&adapter->srqs, 1, 0, new, &new->number);
+	if (ret) {
+		recv_queue_fini(&new->queue);
+		free(new);
+		return ret == -ENOSPC ? refuse(REASON_TOO_MANY_SRQS, "%s has %u SRQs already",
+					       adapter->name, MAX_SRQ - 1)
+				      : refuse(REASON_NO_MEMORY, "for the table of SRQs");
+	}
+	new->ibv.pd = &pd->ibv;
+	new->ibv.srq_context = attr->srq_context;
+	new->ibv.handle = new->number;
+	attr->attr.max_wr = new->queue.max_wr;
+	atomic_fetch_add(&pd->users, 1);
+	*srq = new;
+	return 0;
+}
+
+int srq_destroy(struct srq *srq)
+{
+	unsigned int users = atomic_load(&srq->users);
+
+	if (users)
+		return refuse(REASON_SRQ_BUSY, "SRQ %u still serves %u QPs", srq->number, users);
+	table_remove(&srq->adapter->srqs, srq->number);
+	if (srq->adapter->host->quiesce)
+		srq->adapter->host->quiesce(srq->adapter);
+	atomic_fetch_sub(&srq->pd->users, 1);
+	recv_queue_fini(&srq->queue);
+	free(srq);
+	return 0;
+}
+
+static int check_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->queue.max_wr;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return refuse(REASON_SRQ_MASK, "srq_attr_mask is %#x", mask);
+	if (!max_wr || max_wr > MAX_SRQ_WR)
+		return refuse(REASON_SRQ_SIZE, "max_wr is %u; %s takes 1 to %u", max_wr,
+			      srq->adapter->name, MAX_SRQ_WR);
+	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > max_wr)
+		return refuse(REASON_SRQ_LIMIT, "srq_limit is %u, SRQ %u holds up to %u",
+			      attr->srq_limit, srq->number, max_wr);
+	return 0;
+}
+
+int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	int ret = check_modify(srq, attr, mask);
+
+	if (!ret && mask & IBV_SRQ_MAX_WR)
+		ret = recv_queue_resize(&srq->queue, attr->max_wr);
+	if (!ret && mask & IBV_SRQ_LIMIT) {
+		pthread_spin_lock(&srq->queue.lock);
+		srq->limit = attr->srq_limit;
+		pthread_spin_unlock(&srq->queue.lock);
+	}
+	return ret;
+}
+
+int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
+{
+	pthread_spin_lock(&srq->queue.lock);
+	attr->max_wr = srq->queue.max_wr;
+	attr->max_sge = srq->queue.max_sge;
+	attr->srq_limit = srq->limit;
+	pthread_spin_unlock(&srq->queue.lock);
+	return 0;
+}
+
+int srq_take(struct srq *srq, struct recv_wqe *wqe)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
+					.element.srq = &srq->ibv};
+	bool is_below = false;
+	int ret;
+
+	pthread_spin_lock(&srq->queue.lock);
+	ret = take_locked(&srq->queue, wqe);
+	if (!ret && count_locked(&srq->queue) < srq->limit) {
+		srq->limit = 0;
+		is_below = true;
+	}
+	pthread_spin_unlock(&srq->queue.lock);
+	if (is_below && srq->adapter->host->async_event)
+		srq->adapter->host->async_event(srq->adapter, &event);
+	return ret;
+}
