@@ -49,9 +49,27 @@ static inline bool icrc_flow_is_ipv4(const struct icrc_flow *flow)
 uint32_t icrc_begin(const struct icrc_flow *flow, const uint8_t bth[BTH_BYTES], size_t length,
 		    uint16_t id);
 
+/*
+ * ISA-L 2.30 comes back from its AVX-512 path with the upper halves of the vector registers in use,
+ * which makes the SSE code that follows six times as slow on Intel (190 ns for 1 KiB instead of
+ * 40).
+ */
+static inline void icrc_leave_avx(void)
+{
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx"))
+		__asm__ volatile("vzeroupper" ::
+				     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+				       "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+				       "xmm14", "xmm15");
+#endif
+}
+
 static inline uint32_t icrc_add(uint32_t crc, const uint8_t *bytes, size_t count)
 {
-	return crc32_gzip_refl(crc, bytes, count);
+	crc = crc32_gzip_refl(crc, bytes, count);
+	icrc_leave_avx();
+	return crc;
 }
 
 /* The ICRC of a whole packet; length is at least BTH_BYTES. */
