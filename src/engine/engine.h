@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine: what runs. One a process, made when the first device is opened, ended with the last or at exit.
+ * The engine: what runs. One a process, made when the first device is opened, ended with the last
+ * or at exit.
  *
- * It finds the network interfaces (netdev), takes a slot on the host (slot), joins the group of sockets of each address
- * (group), and drives QPs on lanes (lane): whoever holds a lane's lock makes progress, a thread of the lane's own or the
- * program's inside a verb. Everything here may be called from any thread; none of it with a lane's lock held.
+ * It finds the network interfaces (netdev), takes a slot on the host (slot), joins the group of
+ * sockets of each address (group), and drives QPs on lanes (lane): whoever holds a lane's lock
+ * makes progress, a thread of the lane's own or the program's inside a verb. Everything here may be
+ * called from any thread; none of it with a lane's lock held.
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -20,7 +22,7 @@
 
 /* A network interface that carries a device: up, with an address. */
 struct device_info {
-	char name[IBV_SYSFS_NAME_MAX];	   /* rxe0, or as VERBATIM_DEVICES=name=interface,... says */
+	char name[IBV_SYSFS_NAME_MAX]; /* rxe0, or as VERBATIM_DEVICES=name=interface,... says */
 	char dev_name[IBV_SYSFS_NAME_MAX]; /* uverbs0 */
 	char netdev[16];
 	uint32_t ifindex;
@@ -30,8 +32,9 @@ struct device_info {
 };
 
 /*
- * Lists the devices: real interfaces by index, loopback last. Allocates; free(). The number or -errno; 0 devices is not
- * an error, but notes the reason (no interface is up, none has an address). Does not start the engine.
+ * Lists the devices: real interfaces by index, loopback last. Allocates; free(). The number or
+ * -errno; 0 devices is not an error, but notes the reason (no interface is up, none has an
+ * address). Does not start the engine.
  */
 int engine_list_devices(struct device_info **devices);
 
@@ -43,8 +46,9 @@ struct engine_face {
 void engine_set_face(const struct engine_face *face);
 
 /*
- * Opens a device: the same adapter for all who open the same one, with a count. Starts the engine with the first. 0 or
- * a positive errno (noted): EADDRINUSE when port 4791 of its addresses belongs to someone else, with who it is.
+ * Opens a device: the same adapter for all who open the same one, with a count. Starts the engine
+ * with the first. 0 or a positive errno (noted): EADDRINUSE when port 4791 of its addresses belongs
+ * to someone else, with who it is.
  */
 int engine_open(const struct device_info *device, struct adapter **adapter);
 void engine_close(struct adapter *adapter);
@@ -60,18 +64,19 @@ int engine_attach_mcast(struct qp *qp, const union ibv_gid *group);
 int engine_detach_mcast(struct qp *qp, const union ibv_gid *group);
 
 /*
- * After ibv_post_send(): work was posted. Makes progress at once if the lane is free, else leaves a flag for whoever holds
- * it. Cheap when called for a QP already scheduled.
+ * After ibv_post_send(): work was posted. Makes progress at once if the lane is free, else leaves a
+ * flag for whoever holds it. Cheap when called for a QP already scheduled.
  */
 void engine_doorbell(struct qp *qp);
 
 /*
- * A poll found its CQ empty: makes progress on the lanes of its QPs, without ever blocking or waiting. True if
- * something happened, so that looking again is worth it.
+ * A poll found its CQ empty: makes progress on the lanes of its QPs, without ever blocking or
+ * waiting. True if something happened, so that looking again is worth it.
  */
 bool engine_poll(struct cq *cq);
 
-/* The program is about to sleep on this CQ (ibv_req_notify_cq): the lanes' own threads take over now. */
+/* The program is about to sleep on this CQ (ibv_req_notify_cq): the lanes' own threads take over
+ * now. */
 void engine_will_sleep(struct cq *cq);
 
 /* Coarse monotonic time of the lanes, ns: what completions are stamped with. */

@@ -203,3 +203,10 @@ void udp_link_close(struct udp_link *link)
 	free(link->stage);
 	free(link);
 }
+
+void udp_link_abandon(struct udp_link *link)
+{
+	for (struct udp_address *a = link->addresses; a; a = a->next)
+		if (a->fd >= 0)
+			close(a->fd);
+}

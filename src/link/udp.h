@@ -33,6 +33,9 @@ struct udp_counters {
 int udp_link_open(uint8_t lane, struct udp_link **link);
 void udp_link_close(struct udp_link *link);
 
+/* In the child of a fork, whose parent goes on with it: closes our copies of the descriptors, and touches nothing else. */
+void udp_link_abandon(struct udp_link *link);
+
 /*
  * Packets reserved here are sent by the next flush, or before it when the stage is full. False if some wait for room in
  * a socket: flush again in some tens of microseconds.

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine's life: made with the first device that is opened, ended with the last, at exit, and
+ * (for the child's side) by fork. The child has none of our threads: there the old engine is dead,
+ * its descriptors are closed, what was opened before answers errors, and the next open makes a new
+ * engine.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "engine/netdev.h"
+#include "engine/state.h"
+#include "engine/thread.h"
+#include "explain/reason.h"
+
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards `running` and the devices it has open */
+static struct engine *running;
+static struct engine_face face;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+void engine_set_face(const struct engine_face *told)
+{
+	face = *told;
+}
+
+/* ---- what adapters ask of their host ---- */
+
+static bool is_dead(const struct adapter *adapter)
+{
+	return atomic_load_explicit(&station_of(adapter)->engine->is_dead, memory_order_relaxed);
+}
+
+static void host_schedule(struct adapter *adapter, struct qp *qp)
+{
+	if (qp->seat && !is_dead(adapter))
+		lane_schedule(qp->seat->lane, qp->seat);
+}
+
+static void host_cq_event(struct cq *cq)
+{
+	if (face.cq_event)
+		face.cq_event(cq);
+}
+
+static void host_async_event(struct adapter *adapter, const struct ibv_async_event *event)
+{
+	if (face.async_event)
+		face.async_event(adapter, event);
+}
+
+static uint32_t host_random(struct adapter *adapter)
+{
+	uint32_t bits = 0;
+
+	while (getrandom(&bits, sizeof(bits), 0) != sizeof(bits))
+		;
+	return bits;
+}
+
+static void host_quiesce(struct adapter *adapter)
+{
+	struct engine *engine = station_of(adapter)->engine;
+
+	for (uint32_t i = 0; i < engine->lane_count && !is_dead(adapter); i++) {
+		lane_lock(engine->lanes[i]);
+		lane_unlock(engine->lanes[i]);
+	}
+}
+
+static const struct adapter_host host = {
+    .schedule = host_schedule,
+    .cq_event = host_cq_event,
+    .async_event = host_async_event,
+    .random = host_random,
+    .quiesce = host_quiesce,
+};
+
+/* ---- lanes ---- */
+
+/* What all processes of the host come to: a power of two, at most a socket a core. */
+uint32_t host_lanes(void)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cores >= 4 ? 4 : cores >= 2 ? 2 : 1;
+}
+
+static uint32_t own_lanes(void)
+{
+	const char *setting = getenv("VERBATIM_LANES");
+	long wanted = setting ? atol(setting) : 0;
+	uint32_t lanes = host_lanes();
+
+	while (wanted > 0 && lanes > 1 && lanes > (unsigned long)wanted)
+		lanes /= 2;
+	return lanes;
+}
+
+/* ---- start and stop ---- */
+
+static void stop_threads(struct engine *engine)
+{
+	uint64_t one = 1;
+
+	if (engine->stop_fd >= 0 && write(engine->stop_fd, &one, sizeof(one)) < 0)
+		return;
+	if (engine->has_mail_thread)
+		thread_join(engine->mail_thread);
+	if (engine->has_watch_thread)
+		thread_join(engine->watch_thread);
+	engine->has_mail_thread = engine->has_watch_thread = false;
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		lane_stop(engine->lanes[i]);
+}
+
+/* Its devices are closed. */
+static void end(struct engine *engine)
+{
+	stop_threads(engine);
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		lane_close(engine->lanes[i]);
+	if (engine->watch_fd >= 0)
+		close(engine->watch_fd);
+	if (engine->stop_fd >= 0)
+		close(engine->stop_fd);
+	slot_release(&engine->slot);
+	pthread_mutex_destroy(&engine->groups.lock);
+	pthread_mutex_destroy(&engine->stations_lock);
+	free(engine);
+}
+
+static int start_threads(struct engine *engine)
+{
+	int error;
+
+	engine->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->watch_fd = netdev_watch_open();
+	if (engine->stop_fd < 0 || engine->watch_fd < 0)
+		return refuse(REASON_NO_DESCRIPTOR, "%s", strerror(errno));
+	error = thread_start(&engine->mail_thread, "verbatim/mail", mail_thread, engine);
+	engine->has_mail_thread = error == 0;
+	if (error == 0) {
+		error = thread_start(&engine->watch_thread, "verbatim/watch", watch_thread, engine);
+		engine->has_watch_thread = error == 0;
+	}
+	return error ? refuse(REASON_NO_THREAD, "%s", strerror(-error)) : 0;
+}
+
+static int start(struct engine **result)
+{
+	struct engine *engine = calloc(1, sizeof(*engine));
+	uint32_t lanes = own_lanes();
+	int error;
+
+	if (!engine)
+		return refuse(REASON_NO_ENGINE_MEMORY, "engine");
+	engine->slot.fd = engine->stop_fd = engine->watch_fd = -1;
+	CDS_INIT_LIST_HEAD(&engine->stations);
+	pthread_mutex_init(&engine->stations_lock, NULL);
+	group_list_init(&engine->groups);
+	error = slot_take(&engine->slot);
+	while (error == 0 && engine->lane_count < lanes) {
+		error = lane_open(engine, engine->lane_count, &engine->lanes[engine->lane_count]);
+		engine->lane_count += error == 0;
+	}
+	if (error == 0)
+		error = start_threads(engine);
+	if (error)
+		end(engine);
+	else
+		*result = engine;
+	return error;
+}
+
+/* ---- fork and exit ---- */
+
+static void child_of_fork(void)
+{
+	struct engine *engine = running;
+	struct station *station;
+
+	pthread_mutex_init(&lock, NULL);
+	running = NULL;
+	if (!engine)
+		return;
+	atomic_store(&engine->is_dead, true);
+	cds_list_for_each_entry (station, &engine->stations, node)
+		station_abandon(station);
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		lane_abandon(engine->lanes[i]);
+	close(engine->slot.fd);
+	close(engine->stop_fd);
+	close(engine->watch_fd);
+}
+
+static void follow_forks(void)
+{
+	pthread_atfork(NULL, NULL, child_of_fork);
+}
+
+/* The threads must be gone before our code is unmapped; what is open stays usable for what else
+ * ends the program. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	struct engine *engine = running;
+
+	if (engine)
+		stop_threads(engine);
+}
+
+bool engine_lock_running(struct engine *engine)
+{
+	struct pollfd stop = {.fd = engine->stop_fd, .events = POLLIN};
+
+	while (pthread_mutex_trylock(&lock))
+		if (poll(&stop, 1, 10) > 0)
+			return false;
+	if (running == engine)
+		return true;
+	pthread_mutex_unlock(&lock);
+	return false;
+}
+
+void engine_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- open and close ---- */
+
+static int open_station(struct engine *engine, const struct device_info *info,
+			struct station **station)
+{
+	struct netdev *list = NULL;
+	const struct netdev *netdev;
+	int count, error;
+
+	cds_list_for_each_entry (*station, &engine->stations, node)
+		if ((*station)->info.ifindex == info->ifindex) {
+			(*station)->opens++;
+			return 0;
+		}
+	count = netdev_list(&list);
+	if (count < 0)
+		return refuse(REASON_NO_NETLINK, "%s", strerror(-count));
+	netdev = netdev_find(list, count, info->ifindex);
+	if (netdev)
+		error = station_open(engine, info, netdev, &host, station);
+	else
+		error = refuse(REASON_DEVICE_GONE, "%s, interface %s", info->name, info->netdev);
+	free(list);
+	return error;
+}
+
+int engine_open(const struct device_info *info, struct adapter **adapter)
+{
+	struct engine *idle = NULL;
+	struct station *station;
+	int error = 0;
+
+	pthread_once(&fork_once, follow_forks);
+	pthread_mutex_lock(&lock);
+	if (!running)
+		error = start(&running);
+	if (error == 0) {
+		error = open_station(running, info, &station);
+		if (error == 0)
+			*adapter = &station->adapter;
+		else if (cds_list_empty(&running->stations)) {
+			idle = running;
+			running = NULL;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (idle)
+		end(idle);
+	return error;
+}
+
+void engine_close(struct adapter *adapter)
+{
+	struct station *station = station_of(adapter);
+	struct engine *idle = NULL;
+
+	if (is_dead(adapter))
+		return;
+	pthread_mutex_lock(&lock);
+	if (--station->opens == 0) {
+		station_close(station);
+		if (running && cds_list_empty(&running->stations)) {
+			idle = running;
+			running = NULL;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	if (idle)
+		end(idle);
+}

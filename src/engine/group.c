@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Joining and making groups, under the host's join lock.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include "device/av.h"
+#include "engine/group.h"
+#include "engine/holder.h"
+#include "engine/join_lock.h"
+#include "engine/meeting.h"
+#include "engine/steer.h"
+#include "explain/reason.h"
+#include "link/udp.h"
+
+enum {
+	DRAIN_LIMIT = 1 << 17,
+	TRIES_SILENT = 3,   /* of ANSWER_MS each, when someone doesn't answer */
+	TRIES_LEAVING = 25, /* while a process that dies still has its sockets */
+	LEAVING_MS = 20,
+};
+
+void group_list_init(struct group_list *list)
+{
+	pthread_mutex_init(&list->lock, NULL);
+	CDS_INIT_LIST_HEAD(&list->groups);
+}
+
+uint32_t gid_scope(const union ibv_gid *gid, uint32_t ifindex)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80 ? ifindex : 0;
+}
+
+/* In reverse: the kernel moves a group's last socket into the place of one that goes. */
+static void close_all(int *fds, uint32_t count)
+{
+	while (count)
+		close(fds[--count]);
+}
+
+/* What a predecessor's peers still sent is nobody's. */
+static void drain(int fd)
+{
+	char byte;
+
+	for (int i = 0; i < DRAIN_LIMIT; i++)
+		if (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) < 0)
+			break;
+}
+
+/* Binds the sockets of the next slot and puts them into the vault; `fds` are the caller's to close.
+ * 0 or -errno. */
+static int add_slot(struct group *group, uint32_t slot, int *fds)
+{
+	int result = 0;
+	uint32_t made;
+
+	for (made = 0; made < group->lanes; made++) {
+		fds[made] = udp_socket_bind(&group->gid, group->ifindex, true);
+		if (fds[made] < 0) {
+			result = fds[made];
+			break;
+		}
+	}
+	if (result == 0 && slot == 0)
+		result = steer_attach(fds[0], group->lanes);
+	if (result == 0)
+		result = vault_put(&group->vault, slot, fds, group->lanes);
+	if (result < 0)
+		close_all(fds, made);
+	return result;
+}
+
+/* The place after the last slot that has sockets, looked for from `slot` downwards. 0 .. slot, or
+ * -errno. */
+static int first_missing(struct group *group, uint32_t slot)
+{
+	uint32_t missing = slot;
+
+	while (missing > 0) {
+		int fds[GROUP_MAX_LANES];
+		int result = vault_get(&group->vault, missing - 1, fds, group->lanes);
+
+		if (result == 0) {
+			close_all(fds, group->lanes);
+			break;
+		}
+		if (result != -ENOENT)
+			return result;
+		missing--;
+	}
+	return (int)missing;
+}
+
+/* Our sockets: adopted where the slot had some, else made, with those of the slots before it. 0 or
+ * -errno. */
+static int obtain(struct group *group, uint32_t slot)
+{
+	int result = vault_get(&group->vault, slot, group->fds, group->lanes);
+	int next;
+
+	if (result == 0) {
+		for (uint32_t i = 0; i < group->lanes; i++)
+			drain(group->fds[i]);
+		return 0;
+	}
+	if (result != -ENOENT)
+		return result;
+	next = first_missing(group, slot);
+	for (; next >= 0 && next < (int)slot; next++) {
+		result = add_slot(group, (uint32_t)next, group->fds);
+		if (result < 0)
+			return result;
+		close_all(group->fds, group->lanes);
+	}
+	return next < 0 ? next : add_slot(group, slot, group->fds);
+}
+
+/* Whether nobody at all has the port: 0, -EADDRINUSE or another -errno. */
+static int probe(const struct group *group)
+{
+	int fd = udp_socket_bind(&group->gid, group->ifindex, false);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+static int refuse_error(const struct group *group, int error)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	gid_text(&group->gid, text);
+	if (error == -EMFILE || error == -ENFILE || error == -ETOOMANYREFS)
+		return refuse(REASON_NO_DESCRIPTOR, "sockets of %s: %s", text, strerror(-error));
+	return refuse(REASON_NO_SOCKET, "%s: %s", text, strerror(-error));
+}
+
+/* The vault of the group, or a new one. 0 or a positive errno (noted). */
+static int meet(struct group *group, uint32_t slot, uint32_t lanes)
+{
+	uint32_t scope = gid_scope(&group->gid, group->ifindex);
+	int silent = 0, leaving = 0;
+	char text[INET6_ADDRSTRLEN];
+
+	for (;;) {
+		int asked = meeting_ask(slot, &group->gid, scope, &group->vault, &group->lanes);
+		int held;
+
+		if (asked == 0 && group->lanes - 1 < GROUP_MAX_LANES &&
+		    !(group->lanes & (group->lanes - 1)))
+			return 0;
+		if (asked == 0) {
+			vault_close(&group->vault);
+			return refuse_error(group, -EPROTO);
+		}
+		held = probe(group);
+		if (held == 0) {
+			group->lanes = lanes;
+			held = vault_create(&group->vault);
+			return held < 0 ? refuse_error(group, held) : 0;
+		}
+		if (held != -EADDRINUSE)
+			return refuse_error(group, held);
+		if (asked == -ETIMEDOUT && ++silent == TRIES_SILENT)
+			return refuse(REASON_MEMBER_SILENT, "%s", gid_text(&group->gid, text));
+		if (asked == -ENOENT && ++leaving == TRIES_LEAVING)
+			return holder_refuse(&group->gid);
+		if (asked != -ETIMEDOUT && asked != -ENOENT)
+			return refuse_error(group, asked);
+		poll(NULL, 0, LEAVING_MS);
+	}
+}
+
+int group_join(struct group_list *list, uint32_t slot, const union ibv_gid *gid, uint32_t ifindex,
+	       uint32_t lanes, struct group **result)
+{
+	struct group *group = calloc(1, sizeof(*group));
+	int error, lock;
+
+	if (!group)
+		return refuse(REASON_NO_ENGINE_MEMORY, "group");
+	group->gid = *gid;
+	group->ifindex = ifindex;
+	lock = join_lock();
+	if (lock < 0) {
+		free(group);
+		return -lock;
+	}
+	error = meet(group, slot, lanes);
+	if (error == 0) {
+		int obtained = obtain(group, slot);
+
+		if (obtained < 0) {
+			error = refuse_error(group, obtained);
+			vault_close(&group->vault);
+		}
+	}
+	if (error == 0) {
+		pthread_mutex_lock(&list->lock);
+		cds_list_add_tail(&group->node, &list->groups);
+		pthread_mutex_unlock(&list->lock);
+	}
+	join_unlock(lock);
+	if (error)
+		free(group);
+	else
+		*result = group;
+	return error;
+}
+
+void group_leave(struct group_list *list, struct group *group)
+{
+	pthread_mutex_lock(&list->lock);
+	cds_list_del(&group->node);
+	pthread_mutex_unlock(&list->lock);
+	close_all(group->fds, group->lanes);
+	vault_close(&group->vault);
+	free(group);
+}
+
+void group_answer(struct group_list *list, int fd, const struct mail *mail)
+{
+	size_t length;
+	const struct meeting *question = meeting_of(mail, &length);
+	const struct group *group, *found = NULL;
+
+	if (!question || question->type != MEETING_ASK)
+		return;
+	pthread_mutex_lock(&list->lock);
+	cds_list_for_each_entry (group, &list->groups, node)
+		if (memcmp(&group->gid, &question->gid, sizeof(group->gid)) == 0 &&
+		    gid_scope(&group->gid, group->ifindex) == question->scope)
+			found = group;
+	if (found && mail->is_ours)
+		meeting_answer(fd, mail, &found->vault, found->lanes);
+	else
+		meeting_answer(fd, mail, NULL, 0);
+	pthread_mutex_unlock(&list->lock);
+}

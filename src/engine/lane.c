@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane's making, its lock, and what is put on it and taken off. Progress itself is in progress.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device/adapter.h"
+#include "engine/lane.h"
+#include "engine/parcel.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/thread.h"
+#include "explain/reason.h"
+#include "link/udp.h"
+
+enum { UNLOCK_ROUNDS = 8 }; /* of others' work before the thread gets it */
+
+uint64_t lane_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int watch(struct lane *lane, int fd, void *tag)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+
+	return epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+/* Spins a little before it sleeps: holders are mostly done within microseconds. */
+static void init_mutex(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static int open_descriptors(struct lane *lane)
+{
+	lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	lane->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	lane->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (lane->epoll_fd < 0 || lane->kick_fd < 0 || lane->timer_fd < 0)
+		return -errno;
+	if (watch(lane, lane->kick_fd, &lane->kick_fd) < 0 ||
+	    watch(lane, lane->timer_fd, &lane->timer_fd) < 0)
+		return -errno;
+	return 0;
+}
+
+int lane_open(struct engine *engine, uint32_t index, struct lane **result)
+{
+	struct lane *lane = calloc(1, sizeof(*lane));
+	char name[16] = "verbatim/0";
+	int error;
+
+	if (!lane)
+		return refuse(REASON_NO_ENGINE_MEMORY, "lane %u", index);
+	lane->engine = engine;
+	lane->index = index;
+	lane->ready_end = &lane->ready;
+	lane->armed = lane->flush_at = UINT64_MAX;
+	CDS_INIT_LIST_HEAD(&lane->sources);
+	timer_queue_init(&lane->timers);
+	init_mutex(&lane->mutex);
+	error = open_descriptors(lane);
+	if (error == 0)
+		error = udp_link_open((uint8_t)index, &lane->link);
+	if (error < 0) {
+		lane_close(lane);
+		return refuse(REASON_NO_DESCRIPTOR, "lane %u: %s", index, strerror(-error));
+	}
+	name[9] = (char)('0' + index);
+	error = thread_start(&lane->thread, name, lane_thread, lane);
+	if (error < 0) {
+		lane_close(lane);
+		return refuse(REASON_NO_THREAD, "%s: %s", name, strerror(-error));
+	}
+	lane->has_thread = true;
+	*result = lane;
+	return 0;
+}
+
+void lane_stop(struct lane *lane)
+{
+	if (!lane->has_thread)
+		return;
+	atomic_store(&lane->is_stopping, true);
+	lane_kick(lane);
+	thread_join(lane->thread);
+	lane->has_thread = false;
+}
+
+static void close_descriptors(struct lane *lane)
+{
+	int *fds[] = {&lane->epoll_fd, &lane->kick_fd, &lane->timer_fd};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+void lane_close(struct lane *lane)
+{
+	lane_stop(lane);
+	lane_purge(lane, NULL);
+	if (lane->link)
+		udp_link_close(lane->link);
+	close_descriptors(lane);
+	timer_queue_fini(&lane->timers);
+	pthread_mutex_destroy(&lane->mutex);
+	free(lane);
+}
+
+void lane_abandon(struct lane *lane)
+{
+	atomic_store(&lane->is_dead, true);
+	close_descriptors(lane);
+	if (lane->link)
+		udp_link_abandon(lane->link);
+}
+
+void lane_lock(struct lane *lane)
+{
+	atomic_fetch_add(&lane->waiting, 1);
+	pthread_mutex_lock(&lane->mutex);
+	atomic_fetch_sub(&lane->waiting, 1);
+}
+
+/* A polling program would take the mutex again and again before a sleeper gets on its feet:
+ * `waiting` is for fairness. */
+bool lane_trylock(struct lane *lane)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0 &&
+	       pthread_mutex_trylock(&lane->mutex) == 0;
+}
+
+/* The thread needs telling of an earlier deadline only when it is parked; when it parks, it looks
+ * for itself. */
+static void arm_timer(struct lane *lane)
+{
+	uint64_t first = timer_first(&lane->timers);
+	struct itimerspec when = {0};
+
+	if (lane->flush_at < first)
+		first = lane->flush_at;
+	if (first >= lane->armed || atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+		return;
+	when.it_value.tv_sec = (time_t)(first / 1000000000);
+	when.it_value.tv_nsec = (long)(first % 1000000000);
+	if (first == 0)
+		when.it_value.tv_nsec = 1; /* 0 would disarm */
+	timerfd_settime(lane->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	lane->armed = first;
+}
+
+static bool has_news(struct lane *lane)
+{
+	return atomic_load_explicit(&lane->posted, memory_order_relaxed) ||
+	       atomic_load_explicit(&lane->parcels, memory_order_relaxed);
+}
+
+void lane_unlock(struct lane *lane)
+{
+	for (int round = 0; !atomic_load_explicit(&lane->is_dead, memory_order_relaxed); round++) {
+		if (!has_news(lane) && !lane_is_runnable(lane)) {
+			arm_timer(lane);
+			pthread_mutex_unlock(&lane->mutex);
+			atomic_thread_fence(memory_order_seq_cst);
+			if (!has_news(lane) || !lane_trylock(lane))
+				return;
+		} else if (round == UNLOCK_ROUNDS) {
+			arm_timer(lane);
+			pthread_mutex_unlock(&lane->mutex);
+			lane_kick(lane);
+			return;
+		}
+		lane_run(lane, lane_now());
+	}
+	pthread_mutex_unlock(&lane->mutex);
+}
+
+void lane_kick(struct lane *lane)
+{
+	uint64_t one = 1;
+
+	if (!atomic_exchange(&lane->is_kicked, true) && write(lane->kick_fd, &one, sizeof(one)) < 0)
+		return; /* EAGAIN: it is readable as it is */
+}
+
+int lane_add_source(struct lane *lane, struct source *source)
+{
+	int error = watch(lane, source->fd, source);
+
+	if (error == 0)
+		cds_list_add_tail(&source->node, &lane->sources);
+	return error;
+}
+
+/* The vault keeps the socket open, so closing our descriptor would not take it out of epoll. */
+void lane_remove_source(struct lane *lane, struct source *source)
+{
+	epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+	cds_list_del(&source->node);
+	if (lane->hot == source)
+		lane->hot = NULL;
+}
+
+int lane_add_seat(struct lane *lane, struct seat *seat)
+{
+	int error = timer_queue_reserve(&lane->timers, lane->seats + 1);
+
+	lane->seats += error == 0;
+	return error;
+}
+
+void lane_remove_seat(struct lane *lane, struct seat *seat)
+{
+	struct seat **link;
+
+	lane_take_posted(lane);
+	for (link = &lane->ready; *link; link = &(*link)->next)
+		if (*link == seat) {
+			*link = seat->next;
+			if (lane->ready_end == &seat->next)
+				lane->ready_end = link;
+			break;
+		}
+	atomic_store(&seat->is_queued, true); /* never again */
+	timer_cancel(&lane->timers, &seat->timer);
+	lane->seats--;
+}
+
+/* Puts the seat on `posted`, once. False if it was on already. */
+static bool post(struct lane *lane, struct seat *seat)
+{
+	if (atomic_exchange(&seat->is_queued, true))
+		return false;
+	seat->next = atomic_load_explicit(&lane->posted, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&lane->posted, &seat->next, seat))
+		;
+	return true;
+}
+
+void lane_schedule(struct lane *lane, struct seat *seat)
+{
+	if (!post(lane, seat) || !lane_trylock(lane))
+		return;
+	pthread_mutex_unlock(&lane->mutex); /* nobody's: not the caller's to run here */
+	lane_kick(lane);
+}
+
+void lane_doorbell(struct lane *lane, struct seat *seat)
+{
+	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
+		return;
+	post(lane, seat);
+	if (lane_trylock(lane)) {
+		lane_run(lane, lane_now());
+		lane_unlock(lane);
+	}
+}
+
+void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet)
+{
+	struct parcel *parcel = malloc(sizeof(*parcel) + packet->length);
+
+	if (!parcel)
+		return;
+	parcel->adapter = adapter;
+	parcel->packet = *packet;
+	parcel->packet.bth = parcel->bytes;
+	parcel->packet.lane = (uint8_t)lane->index;
+	memcpy(parcel->bytes, packet->bth, packet->length);
+	parcel->next = atomic_load_explicit(&lane->parcels, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&lane->parcels, &parcel->next, parcel))
+		;
+	lane_kick(lane);
+}
+
+void lane_purge(struct lane *lane, const struct adapter *adapter)
+{
+	struct parcel *parcel = atomic_exchange(&lane->parcels, NULL), *next;
+
+	for (; parcel; parcel = next) {
+		next = parcel->next;
+		if (!adapter || parcel->adapter == adapter) {
+			free(parcel);
+			continue;
+		}
+		parcel->next = atomic_load(&lane->parcels);
+		while (!atomic_compare_exchange_weak(&lane->parcels, &parcel->next, parcel))
+			;
+	}
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane: sockets, a link to send by, a timer queue, QPs and a thread. Whoever holds its lock makes
+ * progress: the thread, or the program's threads inside a doorbell or a poll, which only ever try
+ * the lock.
+ *
+ * No wake-up gets lost by this rule: who has work puts it on `posted` or `parcels` and tries the
+ * lock; who holds the lock lets go and then looks at both again. One of the two sees the work.
+ *
+ * The lane's thread is in one of two states. Parked: asleep in epoll on sockets, timer and kicks.
+ * Napping, while a program polls: off the sockets, so that packets wake nobody; it looks once a
+ * millisecond whether the poller is still there. A thread that calls lane_poll() often without
+ * lane_will_sleep() is a poller.
+ */
+#ifndef ENGINE_LANE_H
+#define ENGINE_LANE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <urcu/list.h>
+
+#include "engine/timer.h"
+#include "transport/packet.h"
+
+struct adapter;
+struct engine;
+struct lane;
+struct parcel;
+struct qp;
+struct udp_link;
+
+/* A QP's place on its lane. */
+struct seat {
+	struct lane *lane;
+	struct qp *qp;
+	struct timer timer;    /* under the lane's lock */
+	atomic_bool is_queued; /* on `posted` or `ready` */
+	struct seat *next;     /* of those */
+};
+
+/* A socket that the lane receives from. */
+struct source {
+	struct cds_list_head node;
+	int fd;
+	union ibv_gid gid;
+	uint32_t scope;
+	struct adapter *adapter;
+};
+
+struct lane {
+	struct engine *engine;
+	uint32_t index;
+	pthread_mutex_t mutex;
+	atomic_uint
+	    waiting; /* threads that wait for the mutex; those who only try leave it to them */
+
+	/* any thread */
+	_Atomic(struct seat *) posted;	  /* QPs that have something to do, newest first */
+	_Atomic(struct parcel *) parcels; /* packets that came in elsewhere, newest first */
+	atomic_uint polls;
+	atomic_uint polls_awake; /* since the last lane_will_sleep() */
+	atomic_bool has_poller;
+	atomic_bool is_kicked;
+	atomic_bool is_stopping;
+	atomic_bool is_dead; /* in the child of a fork */
+
+	/* under the lock */
+	struct seat *ready, **ready_end; /* to be run, oldest first */
+	struct timer_queue timers;
+	uint32_t seats;
+	struct udp_link *link;
+	uint64_t flush_at; /* packets wait for room in a socket; UINT64_MAX: none do */
+	uint64_t armed;	   /* when timer_fd goes off; UINT64_MAX: not */
+	struct cds_list_head sources;
+	struct source *hot; /* the last that had something */
+	uint32_t looks;
+
+	int epoll_fd, kick_fd, timer_fd;
+	pthread_t thread;
+	bool has_thread;
+};
+
+/* With its thread. 0 or a positive errno (noted). */
+int lane_open(struct engine *engine, uint32_t index, struct lane **lane);
+
+/* Ends the thread; the lane still works for those who call. */
+void lane_stop(struct lane *lane);
+void lane_close(struct lane *lane);
+
+/* In the child of a fork: closes the descriptors, touches nothing else. */
+void lane_abandon(struct lane *lane);
+
+void lane_lock(struct lane *lane);
+bool lane_trylock(struct lane *lane);
+/* Lets go, after the work that came in meanwhile. */
+void lane_unlock(struct lane *lane);
+
+/* The lane's lock is held for these. */
+int lane_add_source(struct lane *lane, struct source *source); /* 0 or -errno */
+void lane_remove_source(struct lane *lane, struct source *source);
+int lane_add_seat(struct lane *lane, struct seat *seat); /* 0 or -ENOMEM */
+void lane_remove_seat(struct lane *lane, struct seat *seat);
+
+/* Throws away parcels of an adapter that goes. */
+void lane_purge(struct lane *lane, const struct adapter *adapter);
+
+/* The QP has something to do: at once if the lane is free, else soon. Any thread, with or without
+ * the lock. */
+void lane_schedule(struct lane *lane, struct seat *seat);
+void lane_doorbell(struct lane *lane, struct seat *seat);
+
+/* Progress by a program's thread. True if something happened. */
+bool lane_poll(struct lane *lane);
+void lane_will_sleep(struct lane *lane);
+
+/* Hands over a copy of a packet. Any thread, the lock not held; dropped when there is no memory. */
+void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet);
+
+/* Wakes the thread. */
+void lane_kick(struct lane *lane);
+
+uint64_t lane_now(void);
+
+#endif

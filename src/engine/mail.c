@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The mail thread: answers other processes that look for a group's sockets, and takes in packets
+ * that they pass on. It waits for nothing else, so that a process that is itself joining still
+ * answers.
+ */
+#include <poll.h>
+
+#include "engine/meeting.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "wire/headers.h"
+
+static void take_packet(struct engine *engine, const struct meeting *meeting, size_t length)
+{
+	struct adapter *adapter;
+	struct packet packet;
+	uint32_t qpn;
+
+	if (!meeting_packet(meeting, length, &packet))
+		return;
+	qpn = bth_dest_qp(packet.bth);
+	if (qpn >> QPN_SLOT_SHIFT != engine->slot.number)
+		return;
+	pthread_mutex_lock(&engine->stations_lock);
+	adapter = engine_find_adapter(engine, &meeting->gid, meeting->scope);
+	if (adapter)
+		lane_hand_over(engine->lanes[steer_lane(qpn, engine->lane_count)], adapter,
+			       &packet);
+	pthread_mutex_unlock(&engine->stations_lock);
+}
+
+static void read_mail(struct engine *engine)
+{
+	struct mail mail;
+
+	while (mail_receive(engine->slot.fd, &mail) == 0) {
+		size_t length;
+		const struct meeting *meeting = meeting_of(&mail, &length);
+
+		if (meeting && meeting->type == MEETING_ASK)
+			group_answer(&engine->groups, engine->slot.fd, &mail);
+		else if (meeting && mail.is_ours)
+			take_packet(engine, meeting, length);
+		mail_close_fds(&mail);
+	}
+}
+
+void *mail_thread(void *data)
+{
+	struct engine *engine = data;
+	struct pollfd fds[2] = {
+	    {.fd = engine->slot.fd, .events = POLLIN},
+	    {.fd = engine->stop_fd, .events = POLLIN},
+	};
+
+	while (!fds[1].revents) {
+		if (poll(fds, 2, -1) > 0 && fds[0].revents)
+			read_mail(engine);
+	}
+	return NULL;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What processes say to each other over their slots' mailboxes: "who has the sockets of this
+ * address?", the answer with the vault's descriptors, and packets that reached the wrong process.
+ * Between users there is one thing to say, "not here". Processes with another version of this
+ * format are ignored.
+ */
+#ifndef ENGINE_MEETING_H
+#define ENGINE_MEETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "engine/slot.h"
+#include "engine/vault.h"
+#include "transport/packet.h"
+
+enum meeting_type { MEETING_ASK = 1, MEETING_HERE, MEETING_NOT_HERE, MEETING_PACKET };
+
+/* The one fixed head of all mail. */
+struct meeting {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;	   /* enum meeting_type */
+	union ibv_gid gid; /* the address that it is about; of a packet, where it came in */
+	uint32_t scope;	   /* interface index of a link-local address, else 0 */
+	uint32_t lanes;	   /* HERE: of the group */
+	uint32_t question; /* ASK, and the answers to it */
+
+	/* of a packet; its bytes follow */
+	union ibv_gid sgid, dgid;
+	uint32_t flow_label;
+	uint16_t source_port;
+	uint8_t traffic_class, hop_limit;
+};
+
+/*
+ * Asks all other slots for the group of an address. 0 with the vault and the number of lanes;
+ * -ENOENT when all who live say that it is not theirs; -ETIMEDOUT when some didn't answer and none
+ * had it.
+ */
+int meeting_ask(uint32_t own_slot, const union ibv_gid *gid, uint32_t scope, struct vault *vault,
+		uint32_t *lanes);
+
+/* The message that mail holds; NULL if it is none of ours. `length` is what follows the head. */
+const struct meeting *meeting_of(const struct mail *mail, size_t *length);
+
+/* Answers a question: with the vault, or NULL for "not here". */
+void meeting_answer(int fd, const struct mail *mail, const struct vault *vault, uint32_t lanes);
+
+/* Passes a packet on to its owner's slot; dropped when that one's mailbox is full. 0 or -errno. */
+int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t scope,
+		    const struct packet *packet);
+
+/* The packet in a message of type MEETING_PACKET, valid as long as the mail is. False if it is
+ * malformed. */
+bool meeting_packet(const struct meeting *meeting, size_t length, struct packet *packet);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who makes progress, and how: a turn takes packets in, then runs the QPs that have something to
+ * do, then sends what they staged. Programs do it inside lane_poll() and lane_doorbell(), the
+ * lane's thread when they don't.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <urcu/compiler.h>
+
+#include "device/adapter.h"
+#include "device/qp.h"
+#include "engine/meeting.h"
+#include "engine/parcel.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "link/udp.h"
+#include "transport/transport.h"
+#include "wire/headers.h"
+
+enum {
+	POLLER_AFTER = 64,     /* polls without a notification request in between */
+	LOOK_AROUND_EVERY = 8, /* polls: at all sockets, not only at the hot one */
+	EVENTS = 16,
+	NAP_MS = 1,
+	FLUSH_RETRY_NS = 30000, /* a full socket */
+};
+
+/* ---- packets in ---- */
+
+struct intake {
+	struct lane *lane;
+	struct adapter *adapter;
+	const struct source *source; /* NULL: handed over */
+	uint64_t now;
+	struct qp *last; /* the QP of the packets before, whose timer is still to be set */
+};
+
+static void retime(struct lane *lane, struct qp *qp)
+{
+	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
+}
+
+/* A batch is mostly of one QP: its timer is set once, at the batch's end. */
+static void touched(struct intake *in, struct qp *qp)
+{
+	if (in->last == qp)
+		return;
+	if (in->last)
+		retime(in->lane, in->last);
+	in->last = qp && qp->seat ? qp : NULL;
+}
+
+static void take_in(struct intake *in, const struct packet *packet)
+{
+	transport_receive(in->adapter, packet, in->now, udp_link_outbox(in->lane->link));
+	touched(in, adapter_find_qp(in->adapter, bth_dest_qp(packet->bth)));
+}
+
+/*
+ * The steering program misses when a NIC's receive offload merged packets of several QPs, and when
+ * a socket took a packet before the program was there. QP 1 (GSI) has no owner yet: communication
+ * ids will say who it is.
+ */
+static void deliver(const struct packet *packet, void *data)
+{
+	struct intake *in = data;
+	struct engine *engine = in->lane->engine;
+	uint32_t qpn = bth_dest_qp(packet->bth), slot = qpn >> QPN_SLOT_SHIFT;
+	uint32_t lane = steer_lane(qpn, engine->lane_count);
+
+	if (qpn == QPN_MULTICAST)
+		take_in(in, packet);
+	else if (qpn <= QPN_GSI)
+		atomic_fetch_add_explicit(&in->adapter->no_qp, 1, memory_order_relaxed);
+	else if (slot != engine->slot.number)
+		meeting_forward(engine->slot.fd, slot, &in->source->gid, in->source->scope, packet);
+	else if (lane != in->lane->index)
+		lane_hand_over(engine->lanes[lane], in->adapter, packet);
+	else
+		take_in(in, packet);
+}
+
+static unsigned int receive(struct lane *lane, struct source *source, uint64_t now)
+{
+	struct intake in = {.lane = lane, .adapter = source->adapter, .source = source, .now = now};
+	int count = udp_receive(lane->link, source->fd, &source->gid, deliver, &in);
+
+	if (count <= 0)
+		return 0;
+	touched(&in, NULL);
+	lane->hot = source;
+	return (unsigned int)count;
+}
+
+static bool take_parcels(struct lane *lane, uint64_t now)
+{
+	struct parcel *newest, *parcel = NULL;
+
+	if (!atomic_load_explicit(&lane->parcels, memory_order_relaxed))
+		return false;
+	newest = atomic_exchange(&lane->parcels, NULL);
+	while (newest) {
+		struct parcel *next = newest->next;
+
+		newest->next = parcel;
+		parcel = newest;
+		newest = next;
+	}
+	while (parcel) {
+		struct parcel *next = parcel->next;
+		struct intake in = {.lane = lane, .adapter = parcel->adapter, .now = now};
+
+		take_in(&in, &parcel->packet);
+		touched(&in, NULL);
+		free(parcel);
+		parcel = next;
+	}
+	return true;
+}
+
+/* All sockets that have something, and the thread's own two descriptors, which only the thread
+ * reads. */
+static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
+{
+	struct epoll_event events[EVENTS];
+	int ready = epoll_wait(lane->epoll_fd, events, EVENTS, 0);
+	unsigned int count = 0;
+	uint64_t ignored;
+
+	for (int i = 0; i < ready; i++) {
+		void *tag = events[i].data.ptr;
+
+		if (tag != &lane->kick_fd && tag != &lane->timer_fd) {
+			count += receive(lane, tag, now);
+		} else if (is_thread) {
+			int fd = tag == &lane->kick_fd ? lane->kick_fd : lane->timer_fd;
+
+			if (read(fd, &ignored, sizeof(ignored)) < 0)
+				continue;
+			if (tag == &lane->kick_fd)
+				atomic_exchange(&lane->is_kicked, false);
+			else
+				lane->armed = UINT64_MAX;
+		}
+	}
+	return count;
+}
+
+/* A poll's look: at the socket that had something last, and now and then at all. */
+static unsigned int look(struct lane *lane, uint64_t now)
+{
+	unsigned int count = lane->hot ? receive(lane, lane->hot, now) : 0;
+
+	if (!lane->hot ||
+	    (lane->looks++ % LOOK_AROUND_EVERY == 0 && lane->sources.next->next != &lane->sources))
+		count += look_around(lane, now, false);
+	return count;
+}
+
+/* ---- QPs ---- */
+
+static void append_ready(struct lane *lane, struct seat *seat)
+{
+	seat->next = NULL;
+	*lane->ready_end = seat;
+	lane->ready_end = &seat->next;
+}
+
+void lane_take_posted(struct lane *lane)
+{
+	struct seat *newest, *oldest = NULL;
+
+	if (!atomic_load_explicit(&lane->posted, memory_order_relaxed))
+		return;
+	newest = atomic_exchange(&lane->posted, NULL);
+	while (newest) {
+		struct seat *next = newest->next;
+
+		newest->next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest) {
+		struct seat *next = oldest->next;
+
+		append_ready(lane, oldest);
+		oldest = next;
+	}
+}
+
+static void take_due(struct lane *lane, uint64_t now)
+{
+	struct timer *timer;
+
+	while ((timer = timer_take_due(&lane->timers, now))) {
+		struct seat *seat = caa_container_of(timer, struct seat, timer);
+
+		if (!atomic_exchange(&seat->is_queued, true))
+			append_ready(lane, seat);
+	}
+}
+
+static void flush(struct lane *lane, uint64_t now)
+{
+	lane->flush_at = udp_link_flush(lane->link) ? UINT64_MAX : now + FLUSH_RETRY_NS;
+}
+
+/* One turn for each that was ready at the start. */
+static void run_ready(struct lane *lane, uint64_t now)
+{
+	struct seat *seat = lane->ready;
+
+	lane->ready = NULL;
+	lane->ready_end = &lane->ready;
+	while (seat) {
+		struct seat *next = seat->next;
+
+		/* from here on a new work request queues it again */
+		atomic_store(&seat->is_queued, false);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (transport_run(seat->qp, now, udp_link_outbox(lane->link)) &&
+		    !atomic_exchange(&seat->is_queued, true))
+			append_ready(lane, seat);
+		retime(lane, seat->qp);
+		seat = next;
+	}
+}
+
+bool lane_run(struct lane *lane, uint64_t now)
+{
+	bool did = take_parcels(lane, now);
+
+	lane_take_posted(lane);
+	if (timer_first(&lane->timers) <= now)
+		take_due(lane, now);
+	if (lane->flush_at <= now)
+		flush(lane, now);
+	if (lane_is_runnable(lane)) {
+		run_ready(lane, now);
+		flush(lane, now);
+		did = true;
+	}
+	return did;
+}
+
+/* ---- programs ---- */
+
+static void became_poller(struct lane *lane)
+{
+	if (!atomic_exchange(&lane->has_poller, true))
+		lane_kick(lane); /* off the sockets */
+}
+
+bool lane_poll(struct lane *lane)
+{
+	unsigned int count;
+	uint64_t now;
+	bool did;
+
+	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
+		return false;
+	atomic_fetch_add_explicit(&lane->polls, 1, memory_order_relaxed);
+	if (atomic_fetch_add_explicit(&lane->polls_awake, 1, memory_order_relaxed) >=
+		POLLER_AFTER &&
+	    !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+		became_poller(lane);
+	if (!lane_trylock(lane))
+		return false;
+	now = lane_now();
+	count = look(lane, now);
+	did = lane_run(lane, now);
+	lane_unlock(lane);
+	return count || did;
+}
+
+void lane_will_sleep(struct lane *lane)
+{
+	atomic_store_explicit(&lane->polls_awake, 0, memory_order_relaxed);
+	if (atomic_exchange(&lane->has_poller, false))
+		lane_kick(lane); /* back to the sockets */
+}
+
+/* ---- the lane's thread ---- */
+
+static void turn(struct lane *lane)
+{
+	uint64_t now;
+
+	lane_lock(lane);
+	now = lane_now();
+	look_around(lane, now, true);
+	lane_run(lane, now);
+	lane_unlock(lane);
+}
+
+static void park(struct lane *lane)
+{
+	struct epoll_event event;
+
+	turn(lane);
+	if (!atomic_load(&lane->has_poller) && !atomic_load(&lane->is_stopping))
+		epoll_wait(lane->epoll_fd, &event, 1, -1);
+}
+
+/* Until there is news, or nobody polls any more. */
+static void nap(struct lane *lane)
+{
+	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
+	struct pollfd kick = {.fd = lane->kick_fd, .events = POLLIN};
+
+	if (poll(&kick, 1, NAP_MS) > 0)
+		turn(lane);
+	else if (polls == atomic_load_explicit(&lane->polls, memory_order_relaxed))
+		lane_will_sleep(lane);
+}
+
+void *lane_thread(void *data)
+{
+	struct lane *lane = data;
+
+	while (!atomic_load(&lane->is_stopping))
+		if (atomic_load(&lane->has_poller))
+			nap(lane);
+		else
+			park(lane);
+	return NULL;
+}

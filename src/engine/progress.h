@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Progress on a lane: its parts. The lane's lock is held for all but lane_thread().
+ */
+#ifndef ENGINE_PROGRESS_H
+#define ENGINE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/lane.h"
+
+/* Moves what was posted to the end of `ready`, in its order. */
+void lane_take_posted(struct lane *lane);
+
+/* QPs are ready and nothing keeps them from sending. */
+static inline bool lane_is_runnable(const struct lane *lane)
+{
+	return lane->ready && lane->flush_at == UINT64_MAX;
+}
+
+/* Packets handed over, timers due, one turn for each QP that is ready; sends. True if anything was
+ * done. */
+bool lane_run(struct lane *lane, uint64_t now);
+
+void *lane_thread(void *lane);
+
+#endif

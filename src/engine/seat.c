@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * QPs on their lanes: the engine's calls that have a QP or a CQ for an argument. A QP's number says
+ * its lane, as it tells the steering program which socket takes its packets.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+#include <sched.h>
+
+#include "device/cq.h"
+#include "device/mcast.h"
+#include "device/pd.h"
+#include "device/qp.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "explain/reason.h"
+#include "transport/transport.h"
+
+/*
+ * With more spinning programs than cores a poller has to let others run, the peer it waits for
+ * above all; where nobody waits for the core this costs half a microsecond a time.
+ */
+enum { YIELD_EVERY = 32 };
+
+static int refuse_forked(void)
+{
+	return refuse(REASON_FORKED, NULL);
+}
+
+static bool is_dead(const struct adapter *adapter)
+{
+	return atomic_load_explicit(&station_of(adapter)->engine->is_dead, memory_order_relaxed);
+}
+
+static int take_seat(struct qp *qp)
+{
+	struct engine *engine = station_of(qp->adapter)->engine;
+	struct lane *lane = engine->lanes[steer_lane(qp->number, engine->lane_count)];
+	struct seat *seat = calloc(1, sizeof(*seat));
+	int error;
+
+	if (!seat)
+		return refuse(REASON_NO_ENGINE_MEMORY, "QP");
+	seat->lane = lane;
+	seat->qp = qp;
+	lane_lock(lane);
+	error = lane_add_seat(lane, seat);
+	if (error == 0) {
+		qp->lane = (uint8_t)lane->index;
+		qp->seat = seat;
+	}
+	lane_unlock(lane);
+	if (error) {
+		free(seat);
+		return refuse(REASON_NO_ENGINE_MEMORY, "QP");
+	}
+	atomic_fetch_or(&qp->send_cq->lanes, 1u << lane->index);
+	atomic_fetch_or(&qp->recv_cq->lanes, 1u << lane->index);
+	return 0;
+}
+
+int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
+{
+	int error;
+
+	if (is_dead(pd->adapter))
+		return refuse_forked();
+	error = transport_create_qp(pd, attr, qp);
+	if (error)
+		return error;
+	error = take_seat(*qp);
+	if (error) {
+		qp_unlist(*qp);
+		pd->adapter->host->quiesce(pd->adapter);
+		transport_free_qp(*qp);
+	}
+	return error;
+}
+
+int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct lane *lane = qp->seat->lane;
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	lane_lock(lane);
+	error = transport_modify_qp(qp, attr, mask, lane_now());
+	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
+	lane_unlock(lane);
+	return error;
+}
+
+int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	struct lane *lane = qp->seat->lane;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	lane_lock(lane);
+	transport_query_qp(qp, attr, init);
+	lane_unlock(lane);
+	return 0;
+}
+
+/* What it still owes its peer (the ACK of what just completed) goes out before it goes. */
+int engine_destroy_qp(struct qp *qp)
+{
+	struct seat *seat = qp->seat;
+	struct lane *lane = seat->lane;
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	error = qp_unlist(qp);
+	if (error)
+		return error;
+	lane_lock(lane);
+	lane_run(lane, lane_now());
+	lane_remove_seat(lane, seat);
+	lane_unlock(lane);
+	qp->adapter->host->quiesce(qp->adapter);
+	transport_free_qp(qp);
+	free(seat);
+	return 0;
+}
+
+int engine_attach_mcast(struct qp *qp, const union ibv_gid *group)
+{
+	bool is_first = false, was_last = false;
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	error = mcast_attach(qp->adapter, qp, group, &is_first);
+	if (error || !is_first)
+		return error;
+	error = station_join(station_of(qp->adapter), group);
+	if (error)
+		mcast_detach(qp->adapter, qp, group, &was_last);
+	return error;
+}
+
+int engine_detach_mcast(struct qp *qp, const union ibv_gid *group)
+{
+	bool was_last = false;
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	error = mcast_detach(qp->adapter, qp, group, &was_last);
+	if (was_last)
+		station_leave(station_of(qp->adapter), group);
+	return error;
+}
+
+void engine_doorbell(struct qp *qp)
+{
+	lane_doorbell(qp->seat->lane, qp->seat);
+}
+
+bool engine_poll(struct cq *cq)
+{
+	static _Thread_local unsigned int idle;
+	struct engine *engine = station_of(cq->adapter)->engine;
+	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+	bool happened = false;
+
+	for (; lanes; lanes &= lanes - 1)
+		happened |= lane_poll(engine->lanes[__builtin_ctz(lanes)]);
+	if (happened)
+		idle = 0;
+	else if (++idle % YIELD_EVERY == 0)
+		sched_yield();
+	return happened;
+}
+
+void engine_will_sleep(struct cq *cq)
+{
+	struct engine *engine = station_of(cq->adapter)->engine;
+	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+
+	for (; lanes; lanes &= lanes - 1)
+		lane_will_sleep(engine->lanes[__builtin_ctz(lanes)]);
+}
+
+uint64_t engine_now(void)
+{
+	return lane_now();
+}

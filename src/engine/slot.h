@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process's slot on this host: a number below QPN_SLOTS, the high bits of all its QP numbers. It
+ * is held by having the abstract Unix socket "@verbatim/<number>" bound, which is atomic, belongs
+ * to the network namespace as UDP ports do, and is undone by the kernel when the process dies,
+ * however it dies. The same socket takes mail from other processes.
+ *
+ * Mail is datagrams; the kernel tells the sender's user with each, and descriptors are taken from
+ * our own user only.
+ */
+#ifndef ENGINE_SLOT_H
+#define ENGINE_SLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+#include "device/limits.h"
+
+enum {
+	MAIL_MAX_FDS = 4,
+	MAIL_MAX_SIZE = 8192,
+};
+
+struct slot {
+	uint32_t number;
+	int fd; /* non-blocking */
+};
+
+/* The lowest free one. 0 or a positive errno (noted). */
+int slot_take(struct slot *slot);
+void slot_release(struct slot *slot);
+
+/* Whom a datagram goes to, or came from. */
+struct mail_address {
+	struct sockaddr_un name;
+	socklen_t length;
+};
+
+void mail_address_of_slot(uint32_t number, struct mail_address *address);
+
+/* A nameless mailbox for questions: answers come to it. The descriptor or -errno. */
+int mail_open(void);
+
+/* Sends to an address, never waits: -EAGAIN when the box is full, -ECONNREFUSED when nobody has it.
+ * 0 or -errno. */
+int mail_send(int fd, const struct mail_address *to, const struct iovec *iov, int iov_count,
+	      const int *fds, int fd_count);
+
+struct mail {
+	uint8_t data[MAIL_MAX_SIZE];
+	size_t length;
+	struct mail_address from;
+	pid_t pid;
+	bool is_ours;	       /* from a process of our user */
+	int fds[MAIL_MAX_FDS]; /* close-on-exec; the receiver's to close */
+	int fd_count;
+};
+
+/* Takes the next one in. 0, or -EAGAIN when there is none. */
+int mail_receive(int fd, struct mail *mail);
+void mail_close_fds(struct mail *mail);
+
+#endif

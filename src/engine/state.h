@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine's own state: one a process, and for each open device the addresses that it listens on.
+ */
+#ifndef ENGINE_STATE_H
+#define ENGINE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <urcu/list.h>
+
+#include "device/adapter.h"
+#include "engine/engine.h"
+#include "engine/group.h"
+#include "engine/lane.h"
+#include "engine/slot.h"
+
+struct netdev;
+
+struct engine {
+	struct slot slot;
+	uint32_t lane_count; /* a power of two */
+	struct lane *lanes[GROUP_MAX_LANES];
+	struct group_list groups;
+	struct cds_list_head
+	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
+	pthread_mutex_t stations_lock;
+	int stop_fd, watch_fd;
+	pthread_t mail_thread, watch_thread;
+	bool has_mail_thread, has_watch_thread;
+	atomic_bool is_dead; /* in the child of a fork */
+};
+
+/* An open device. */
+struct station {
+	struct cds_list_head node;
+	struct engine *engine;
+	struct adapter adapter;
+	struct device_info info;
+	unsigned int opens;
+	pthread_mutex_t lock; /* guards the two lists */
+	struct cds_list_head addresses, memberships;
+};
+
+static inline struct station *station_of(const struct adapter *adapter)
+{
+	return adapter->host_data;
+}
+
+/* Opens with all addresses that the interface has. 0 or a positive errno (noted). */
+int station_open(struct engine *engine, const struct device_info *info, const struct netdev *netdev,
+		 const struct adapter_host *host, struct station **station);
+void station_close(struct station *station);
+
+/* Follows a change of the interface; NULL: it is down or gone. New addresses that can't be had stay
+ * out of the table. */
+void station_update(struct station *station, const struct netdev *netdev);
+
+/* The group's multicast packets come in on every lane. 0 or a positive errno (noted). */
+int station_join(struct station *station, const union ibv_gid *group);
+void station_leave(struct station *station, const union ibv_gid *group);
+
+/* In the child of a fork. */
+void station_abandon(struct station *station);
+
+/* The adapter whose address this is; the engine's lock is not needed. NULL if it is none of ours.
+ */
+struct adapter *engine_find_adapter(struct engine *engine, const union ibv_gid *gid,
+				    uint32_t scope);
+
+/* mail.c: the thread that answers other processes and takes their packets; watch.c: the one that
+ * follows interfaces. */
+void *mail_thread(void *engine);
+void *watch_thread(void *engine);
+
+/* Sockets that a group has for each slot. */
+uint32_t host_lanes(void);
+
+/* The engine's lock: opening, closing, changes of interfaces. False when the engine is not (or no
+ * more) the running one. */
+bool engine_lock_running(struct engine *engine);
+void engine_unlock(void);
+
+#endif

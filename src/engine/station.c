@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A station: an open device, with a group of sockets for each address of its interface, and a
+ * socket a lane for each multicast group that its QPs are attached to.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/netdev.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "explain/reason.h"
+#include "link/udp.h"
+
+/* A local address. Its group has sockets for `lanes` lanes of the host's making; ours may be fewer.
+ */
+struct address {
+	struct cds_list_head node;
+	struct group *group;
+	struct source sources[GROUP_MAX_LANES];
+	uint32_t source_count; /* that are with their lanes */
+};
+
+/* A multicast group: one socket for each of our lanes. */
+struct membership {
+	struct cds_list_head node;
+	union ibv_gid gid;
+	struct source sources[GROUP_MAX_LANES];
+	uint32_t source_count;
+};
+
+/* Socket number n goes to lane n mod the number of lanes: where they are equal, that is what
+ * steering expects. */
+static int add_source(struct station *station, struct source *source, uint32_t number, int fd,
+		      const union ibv_gid *gid)
+{
+	struct lane *lane = station->engine->lanes[steer_lane(number, station->engine->lane_count)];
+	int error;
+
+	source->fd = fd;
+	source->gid = *gid;
+	source->scope = gid_scope(gid, station->info.ifindex);
+	source->adapter = &station->adapter;
+	lane_lock(lane);
+	error = lane_add_source(lane, source);
+	lane_unlock(lane);
+	return error;
+}
+
+static void remove_sources(struct station *station, struct source *sources, uint32_t count)
+{
+	while (count--) {
+		struct lane *lane =
+		    station->engine->lanes[steer_lane(count, station->engine->lane_count)];
+
+		lane_lock(lane);
+		lane_remove_source(lane, &sources[count]);
+		lane_unlock(lane);
+	}
+}
+
+static void tell_links(struct station *station, const union ibv_gid *gid)
+{
+	struct engine *engine = station->engine;
+
+	for (uint32_t i = 0; i < engine->lane_count; i++) {
+		lane_lock(engine->lanes[i]);
+		udp_link_set_interface(engine->lanes[i]->link, gid, station->info.ifindex);
+		lane_unlock(engine->lanes[i]);
+	}
+}
+
+static void close_address(struct station *station, struct address *address)
+{
+	remove_sources(station, address->sources, address->source_count);
+	group_leave(&station->engine->groups, address->group);
+	free(address);
+}
+
+/* 0 or a positive errno (noted). */
+static int open_address(struct station *station, const union ibv_gid *gid)
+{
+	struct engine *engine = station->engine;
+	struct address *address = calloc(1, sizeof(*address));
+	int error;
+
+	if (!address)
+		return refuse(REASON_NO_ENGINE_MEMORY, "address of %s", station->info.name);
+	error = group_join(&engine->groups, engine->slot.number, gid, station->info.ifindex,
+			   host_lanes(), &address->group);
+	if (error) {
+		free(address);
+		return error;
+	}
+	tell_links(station, gid);
+	for (uint32_t i = 0; i < address->group->lanes; i++) {
+		error = add_source(station, &address->sources[i], i, address->group->fds[i], gid);
+		if (error < 0) {
+			error = refuse(REASON_NO_DESCRIPTOR, "epoll: %s", strerror(-error));
+			close_address(station, address);
+			return error;
+		}
+		address->source_count++;
+	}
+	pthread_mutex_lock(&engine->stations_lock);
+	cds_list_add_tail(&address->node, &station->addresses);
+	pthread_mutex_unlock(&engine->stations_lock);
+	return 0;
+}
+
+static struct address *find_address(const struct station *station, const union ibv_gid *gid,
+				    uint32_t scope)
+{
+	struct address *address;
+
+	cds_list_for_each_entry (address, &station->addresses, node)
+		if (memcmp(&address->group->gid, gid, sizeof(*gid)) == 0 &&
+		    gid_scope(&address->group->gid, address->group->ifindex) == scope)
+			return address;
+	return NULL;
+}
+
+struct adapter *engine_find_adapter(struct engine *engine, const union ibv_gid *gid, uint32_t scope)
+{
+	struct station *station;
+
+	cds_list_for_each_entry (station, &engine->stations, node)
+		if (find_address(station, gid, scope))
+			return &station->adapter;
+	return NULL;
+}
+
+static bool is_listed(const struct netdev *netdev, const union ibv_gid *gid)
+{
+	for (int i = 0; i < netdev->gid_count; i++)
+		if (memcmp(&netdev->gids[i], gid, sizeof(*gid)) == 0)
+			return true;
+	return false;
+}
+
+/* An address that two interfaces share is the first one's. */
+static bool is_others(struct station *station, const union ibv_gid *gid)
+{
+	struct adapter *adapter =
+	    engine_find_adapter(station->engine, gid, gid_scope(gid, station->info.ifindex));
+
+	return adapter && adapter != &station->adapter;
+}
+
+/* Opens what is new; the table gets what is open. The first refusal, 0 if there was none. */
+static int follow_addresses(struct station *station, const struct netdev *netdev)
+{
+	union ibv_gid gids[MAX_GIDS];
+	int count = 0, first = 0;
+
+	for (int i = 0; i < netdev->gid_count; i++) {
+		const union ibv_gid *gid = &netdev->gids[i];
+		int error = 0;
+
+		if (is_others(station, gid))
+			continue;
+		if (!find_address(station, gid, gid_scope(gid, station->info.ifindex)))
+			error = open_address(station, gid);
+		if (error == 0)
+			gids[count++] = *gid;
+		else if (first == 0)
+			first = error;
+	}
+	port_set_gids(&station->adapter, gids, count);
+	return first;
+}
+
+static void set_link(struct station *station, const struct netdev *netdev)
+{
+	struct port *port = &station->adapter.port;
+
+	pthread_mutex_lock(&port->lock);
+	port->netdev_index = netdev->ifindex;
+	snprintf(port->netdev_name, sizeof(port->netdev_name), "%s", netdev->name);
+	pthread_mutex_unlock(&port->lock);
+	port_set_link(&station->adapter, netdev->has_carrier ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		      netdev->mtu, netdev->speed_mbps);
+}
+
+static void close_gone(struct station *station, const struct netdev *netdev)
+{
+	struct address *address, *next;
+
+	cds_list_for_each_entry_safe (address, next, &station->addresses, node) {
+		if (netdev && is_listed(netdev, &address->group->gid))
+			continue;
+		pthread_mutex_lock(&station->engine->stations_lock);
+		cds_list_del(&address->node);
+		pthread_mutex_unlock(&station->engine->stations_lock);
+		close_address(station, address);
+	}
+}
+
+void station_update(struct station *station, const struct netdev *netdev)
+{
+	struct netdev gone = {.ifindex = station->info.ifindex};
+
+	if (!netdev) {
+		snprintf(gone.name, sizeof(gone.name), "%s", station->info.netdev);
+		gone.mtu = station->info.mtu;
+		netdev = &gone;
+	}
+	set_link(station, netdev);
+	follow_addresses(station, netdev);
+	close_gone(station, netdev);
+}
+
+int station_open(struct engine *engine, const struct device_info *info, const struct netdev *netdev,
+		 const struct adapter_host *host, struct station **result)
+{
+	struct station *station = calloc(1, sizeof(*station));
+	int error;
+
+	if (!station)
+		return refuse(REASON_NO_ENGINE_MEMORY, "device %s", info->name);
+	station->engine = engine;
+	station->info = *info;
+	CDS_INIT_LIST_HEAD(&station->addresses);
+	CDS_INIT_LIST_HEAD(&station->memberships);
+	pthread_mutex_init(&station->lock, NULL);
+	if (adapter_init(&station->adapter, info->name, info->guid, engine->slot.number, host,
+			 station) < 0) {
+		free(station);
+		return refuse(REASON_NO_ENGINE_MEMORY, "device %s", info->name);
+	}
+	station->opens = 1;
+	pthread_mutex_lock(&engine->stations_lock);
+	cds_list_add_tail(&station->node, &engine->stations);
+	pthread_mutex_unlock(&engine->stations_lock);
+	set_link(station, netdev);
+	error = follow_addresses(station, netdev);
+	if (error) {
+		station_close(station);
+		return error;
+	}
+	*result = station;
+	return 0;
+}
+
+static void close_membership(struct station *station, struct membership *membership)
+{
+	remove_sources(station, membership->sources, membership->source_count);
+	for (uint32_t i = 0; i < membership->source_count; i++)
+		close(membership->sources[i].fd);
+	free(membership);
+}
+
+void station_close(struct station *station)
+{
+	struct engine *engine = station->engine;
+	struct membership *membership, *next;
+
+	close_gone(station, NULL);
+	pthread_mutex_lock(&engine->stations_lock);
+	cds_list_del(&station->node);
+	pthread_mutex_unlock(&engine->stations_lock);
+	cds_list_for_each_entry_safe (membership, next, &station->memberships, node)
+		close_membership(station, membership);
+	for (uint32_t i = 0; i < engine->lane_count; i++) {
+		lane_lock(engine->lanes[i]);
+		lane_purge(engine->lanes[i], &station->adapter);
+		lane_unlock(engine->lanes[i]);
+	}
+	adapter_fini(&station->adapter);
+	pthread_mutex_destroy(&station->lock);
+	free(station);
+}
+
+int station_join(struct station *station, const union ibv_gid *gid)
+{
+	struct membership *membership = calloc(1, sizeof(*membership));
+	int error = 0;
+
+	if (!membership)
+		return refuse(REASON_NO_ENGINE_MEMORY, "multicast group");
+	membership->gid = *gid;
+	for (uint32_t i = 0; i < station->engine->lane_count && error >= 0; i++) {
+		int fd = udp_socket_join(gid, station->info.ifindex);
+
+		error = fd;
+		if (fd >= 0)
+			error = add_source(station, &membership->sources[i], i, fd, gid);
+		if (error >= 0)
+			membership->source_count++;
+		else if (fd >= 0)
+			close(fd);
+	}
+	if (error < 0) {
+		close_membership(station, membership);
+		return refuse(REASON_MCAST_JOIN, "on %s: %s", station->info.netdev,
+			      strerror(-error));
+	}
+	pthread_mutex_lock(&station->lock);
+	cds_list_add_tail(&membership->node, &station->memberships);
+	pthread_mutex_unlock(&station->lock);
+	return 0;
+}
+
+void station_leave(struct station *station, const union ibv_gid *gid)
+{
+	struct membership *membership, *found = NULL;
+
+	pthread_mutex_lock(&station->lock);
+	cds_list_for_each_entry (membership, &station->memberships, node)
+		if (memcmp(&membership->gid, gid, sizeof(*gid)) == 0)
+			found = membership;
+	if (found)
+		cds_list_del(&found->node);
+	pthread_mutex_unlock(&station->lock);
+	if (found)
+		close_membership(station, found);
+}
+
+static void abandon_sources(const struct source *sources, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		close(sources[i].fd);
+}
+
+void station_abandon(struct station *station)
+{
+	struct membership *membership;
+	struct address *address;
+
+	cds_list_for_each_entry (address, &station->addresses, node) {
+		abandon_sources(address->sources, address->group->lanes);
+		close(address->group->vault.in);
+		close(address->group->vault.out);
+	}
+	cds_list_for_each_entry (membership, &station->memberships, node)
+		abandon_sources(membership->sources, membership->source_count);
+}

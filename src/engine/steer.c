@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The steering program. It sees the UDP payload from offset 0; the word at 4 is a reserved byte and
+ * the QP number.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <sys/socket.h>
+
+#include "device/limits.h"
+#include "engine/steer.h"
+
+int steer_attach(int fd, uint32_t lanes)
+{
+	uint32_t shift = (uint32_t)__builtin_ctz(lanes);
+	struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+	    BPF_STMT(BPF_ST, 0),
+	    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, lanes - 1),
+	    BPF_STMT(BPF_MISC | BPF_TAX, 0),
+	    BPF_STMT(BPF_LD | BPF_MEM, 0),
+	    BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QPN_SLOT_SHIFT),
+	    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QPN_SLOTS - 1),
+	    BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, shift),
+	    BPF_STMT(BPF_ALU | BPF_OR | BPF_X, 0),
+	    BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0)
+		return -errno;
+	return 0;
+}

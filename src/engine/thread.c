@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Starting and joining our threads.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/thread.h"
+
+enum {
+	STACK_BYTES = 256 << 10, /* the C library takes its thread-local storage out of it */
+	JOIN_SECONDS = 5,
+};
+
+int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *data)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	cpu_set_t cpus;
+	int error;
+
+	memset(&cpus, 0xff, sizeof(cpus));
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(thread, &attr, run, data);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (error)
+		return -error;
+	pthread_setname_np(*thread, name);
+	pthread_setaffinity_np(*thread, sizeof(cpus), &cpus); /* a cpuset still bounds it */
+	return 0;
+}
+
+void thread_join(pthread_t thread)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += JOIN_SECONDS;
+	pthread_timedjoin_np(thread, NULL, &until);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads of ours inside somebody's program: they take no signals, may run on every core whatever
+ * the program was bound to (a wake-up on a busy core costs most of the latency there is), have
+ * small stacks and names that say whose they are.
+ */
+#ifndef ENGINE_THREAD_H
+#define ENGINE_THREAD_H
+
+#include <pthread.h>
+
+/* 0 or -errno. */
+int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *data);
+
+/* Waits for its end, some seconds at most. */
+void thread_join(pthread_t thread);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The watch thread: follows changes of interfaces and addresses while a device is open.
+ */
+#include <poll.h>
+#include <stdlib.h>
+
+#include "engine/netdev.h"
+#include "engine/state.h"
+
+enum { SETTLE_MS = 20 }; /* changes come in bursts */
+
+static void update_all(struct engine *engine)
+{
+	struct netdev *list = NULL;
+	struct station *station;
+	int count = netdev_list(&list);
+
+	if (count < 0)
+		return;
+	if (engine_lock_running(engine)) {
+		cds_list_for_each_entry (station, &engine->stations, node)
+			station_update(station, netdev_find(list, count, station->info.ifindex));
+		engine_unlock();
+	}
+	free(list);
+}
+
+void *watch_thread(void *data)
+{
+	struct engine *engine = data;
+	struct pollfd fds[2] = {
+	    {.fd = engine->stop_fd, .events = POLLIN},
+	    {.fd = engine->watch_fd, .events = POLLIN},
+	};
+
+	while (!fds[0].revents) {
+		if (poll(fds, 2, -1) <= 0 || !fds[1].revents)
+			continue;
+		poll(fds, 1, SETTLE_MS);
+		netdev_watch_drain(engine->watch_fd);
+		update_all(engine);
+	}
+	return NULL;
+}
