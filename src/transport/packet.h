@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What passes between the transport and a link: a packet that came in, and an outbox for those that go out. Neither side
- * knows sockets: a link may be UDP, shared memory or a simulation.
+ * What passes between the transport and a link: a packet that came in, and an outbox for those that
+ * go out. Neither side knows sockets: a link may be UDP, shared memory or a simulation.
  */
 #ifndef TRANSPORT_PACKET_H
 #define TRANSPORT_PACKET_H
@@ -26,8 +26,8 @@ struct packet {
 };
 
 /*
- * Where packets go out. The link gives room in its staging buffer, the transport writes headers, payload and pad there,
- * and the link adds the ICRC when it sends. Under the lane's lock.
+ * Where packets go out. The link gives room in its staging buffer, the transport writes headers,
+ *payload and pad there, and the link adds the ICRC when it sends. Under the lane's lock.
  *
  *	uint8_t *bth = outbox->reserve(outbox, &av, size);	size: BTH to pad
  *	if (!bth) ...						full: stop, be run again

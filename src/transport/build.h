@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Building a packet in the room that the outbox gives: headers by the opcode table, pad zeroed, the
+ * payload left to the caller, who then closes. Not closing takes the packet back.
+ */
+#ifndef TRANSPORT_BUILD_H
+#define TRANSPORT_BUILD_H
+
+#include "device/qp.h"
+#include "transport/packet.h"
+#include "transport/requester.h"
+#include "wire/parse.h"
+
+/* The BTH of every packet of a connected QP; MigReq is 1 (no path migration: 17.2.8, and ConnectX
+ * insists). */
+static inline struct bth bth_of(const struct qp *qp, uint8_t opcode, uint32_t psn)
+{
+	return (struct bth){
+	    .opcode = opcode,
+	    .migreq = true,
+	    .pkey = qp->pkey,
+	    .dest_qp = qp->attr.dest_qp_num,
+	    .psn = psn,
+	};
+}
+
+static inline size_t packet_size(const struct wire_packet *wire)
+{
+	return opcode_get(wire->bth.opcode)->header_bytes + wire->payload_length +
+	       wire_pad(wire->payload_length);
+}
+
+/* Where the payload goes, NULL when the outbox is full. */
+static inline uint8_t *packet_open(struct outbox *outbox, const struct av *av,
+				   const struct wire_packet *wire)
+{
+	uint8_t *bytes = outbox->reserve(outbox, av, packet_size(wire));
+
+	if (!bytes)
+		return NULL;
+	bytes += wire_pack(bytes, wire);
+	memset(bytes + wire->payload_length, 0, wire_pad(wire->payload_length));
+	return bytes;
+}
+
+static inline void packet_close(struct qp *qp, struct outbox *outbox,
+				const struct wire_packet *wire)
+{
+	size_t size = packet_size(wire);
+
+	outbox->commit(outbox, size);
+	qp->requester->counters.sent_packets++;
+	qp->requester->counters.sent_bytes += size;
+}
+
+#endif

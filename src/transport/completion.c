@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completions: what a work request comes to. Each is reported once and in order; a success that
+ * nobody asked to hear of only makes room in the send queue.
+ */
+#include "device/cq.h"
+#include "transport/completion.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_FLUSH:
+		return IBV_WC_FLUSH;
+	case IBV_WR_ATOMIC_WRITE:
+		return IBV_WC_ATOMIC_WRITE;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+/* A full CQ is in error, and so are the QPs that it lost a completion of (11.6.3.1). */
+static void push(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, bool is_solicited,
+		 uint64_t now)
+{
+	if (!cq_push(cq, wc, is_solicited, now))
+		return;
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_ERR)
+		return;
+	refuse_wr(REASON_COMPLETION_LOST, "QP 0x%x, wr_id 0x%llx", qp->number,
+		  (unsigned long long)wc->wr_id);
+	qp_event(qp, IBV_EVENT_QP_FATAL);
+	qp_enter_error(qp, now);
+}
+
+void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
+		   enum reason reason, uint64_t now)
+{
+	bool is_told = status != IBV_WC_SUCCESS || (wqe->flags & IBV_SEND_SIGNALED);
+	struct ibv_wc wc = {
+	    .wr_id = wqe->wr_id,
+	    .status = status,
+	    .opcode = wc_opcode(wqe->opcode),
+	    .vendor_err = reason,
+	    .byte_len = wqe->length,
+	    .qp_num = qp->number,
+	};
+
+	atomic_store_explicit(&qp->sq.head, sq_head(qp) + 1, memory_order_release);
+	if (is_told)
+		push(qp, qp->send_cq, &wc, false, now);
+}
+
+void recv_complete(struct qp *qp, struct ibv_wc *wc, bool is_solicited, uint64_t now)
+{
+	wc->wr_id = qp->responder->recv.wr_id;
+	wc->qp_num = qp->number;
+	qp->responder->has_recv = false;
+	push(qp, qp->recv_cq, wc, is_solicited, now);
+}
+
+void recv_complete_error(struct qp *qp, enum ibv_wc_status status, enum reason reason, uint64_t now)
+{
+	struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV, .vendor_err = reason};
+
+	recv_complete(qp, &wc, true, now);
+}
+
+void flush_send(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	while (sq_head(qp) != sq_tail(qp))
+		send_complete(qp, sq_wqe(&qp->sq, sq_head(qp)), IBV_WC_WR_FLUSH_ERR,
+			      REASON_SEND_FLUSHED, now);
+	requester->current = sq_head(qp);
+	requester->una = requester->psn = requester->end;
+	requester->rd_count = requester->rd_sent = 0;
+	requester->has_failed = false;
+	requester->ack_deadline = requester->rnr_deadline = NO_DEADLINE;
+}
+
+/* Of a shared queue only the one that was taken: the others belong to all (10.2.9.3). */
+void flush_recv(struct qp *qp, uint64_t now)
+{
+	struct responder *responder = qp->responder;
+
+	if (responder->has_recv)
+		recv_complete_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_RECV_FLUSHED, now);
+	while (!qp->srq && qp_take_recv(qp, &responder->recv) == 0)
+		recv_complete_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_RECV_FLUSHED, now);
+}

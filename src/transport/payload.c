@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One walk over a scatter/gather list serves both directions; only the copy differs.
+ */
+#include "device/memory.h"
+#include "device/mr.h"
+#include "transport/payload.h"
+
+static void cursor_seek(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset)
+{
+	uint64_t into = offset;
+	uint32_t index = 0;
+
+	if (offset && cursor->offset == offset)
+		return;
+	while (index < list->count && into >= list->sge[index].length)
+		into -= list->sge[index++].length;
+	*cursor = (struct sge_cursor){.offset = offset, .index = index, .into = into};
+}
+
+/* The next piece: as much as stays within one element. */
+static enum reason cursor_piece(const struct sge_list *list, struct sge_cursor *cursor,
+				uint32_t length, unsigned int need, char **place, uint32_t *piece)
+{
+	const struct ibv_sge *sge;
+	uint32_t left;
+
+	while (cursor->index < list->count && cursor->into == list->sge[cursor->index].length) {
+		cursor->index++;
+		cursor->into = 0;
+	}
+	if (cursor->index >= list->count)
+		return REASON_LOCAL_LIST_SHORT;
+	sge = &list->sge[cursor->index];
+	left = sge->length - cursor->into;
+	*piece = length < left ? length : left;
+	return mr_resolve_local(list->adapter, list->pd, sge->lkey, sge->addr + cursor->into,
+				*piece, need, place);
+}
+
+static void cursor_move(struct sge_cursor *cursor, uint32_t piece)
+{
+	cursor->into += piece;
+	cursor->offset += piece;
+}
+
+enum reason payload_gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			   void *to, uint32_t length)
+{
+	uint32_t piece;
+	enum reason reason;
+	char *place;
+
+	cursor_seek(list, cursor, offset);
+	for (char *at = to; length; at += piece, length -= piece) {
+		reason = cursor_piece(list, cursor, length, 0, &place, &piece);
+		if (!reason && memory_load(at, place, piece))
+			reason = REASON_LOCAL_MEMORY_GONE;
+		if (reason)
+			return reason;
+		cursor_move(cursor, piece);
+	}
+	return REASON_NONE;
+}
+
+enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			    const void *from, uint32_t length)
+{
+	uint32_t piece;
+	enum reason reason;
+	char *place;
+
+	cursor_seek(list, cursor, offset);
+	for (const char *at = from; length; at += piece, length -= piece) {
+		reason = cursor_piece(list, cursor, length, IBV_ACCESS_LOCAL_WRITE, &place, &piece);
+		if (!reason && memory_store(place, at, piece))
+			reason = REASON_LOCAL_MEMORY_GONE;
+		if (reason)
+			return reason;
+		cursor_move(cursor, piece);
+	}
+	return REASON_NONE;
+}
+
+enum reason payload_check(const struct sge_list *list, unsigned int need)
+{
+	enum reason reason = REASON_NONE;
+	char *place;
+
+	for (uint32_t i = 0; i < list->count && !reason; i++)
+		reason = mr_resolve_local(list->adapter, list->pd, list->sge[i].lkey,
+					  list->sge[i].addr, list->sge[i].length, need, &place);
+	return reason;
+}

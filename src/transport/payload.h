@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Payload between packets and scatter/gather lists. Every element's key is looked up for each
+ * packet, so a region that is deregistered in mid-message is noticed. A cursor remembers where the
+ * last packet ended: messages mostly go on there, and finding the place again costs nothing.
+ */
+#ifndef TRANSPORT_PAYLOAD_H
+#define TRANSPORT_PAYLOAD_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "explain/reason.h"
+
+struct adapter;
+struct pd;
+
+struct sge_cursor {
+	uint64_t
+	    offset; /* of the message, in bytes; that of the byte that `index` and `into` name */
+	uint32_t index;
+	uint32_t into; /* bytes into element `index` */
+};
+
+/* A list, and whose memory it is. */
+struct sge_list {
+	struct adapter *adapter;
+	const struct pd *pd;
+	const struct ibv_sge *sge;
+	uint32_t count;
+};
+
+/* Forget the place: another list comes, or another part of it. */
+static inline void cursor_reset(struct sge_cursor *cursor)
+{
+	cursor->offset = UINT64_MAX;
+}
+
+/*
+ * Copies `length` bytes at `offset` of the message; the caller has checked that the list is that
+ * long. REASON_NONE, or the reason (not noted).
+ */
+enum reason payload_gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			   void *to, uint32_t length);
+enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			    const void *from, uint32_t length);
+
+/* Whether all of the list may be used: `need` as for mr_resolve_local(). */
+enum reason payload_check(const struct sge_list *list, unsigned int need);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One request packet of an RC or UC work request. Which one follows from the PSN alone, so sending
+ * again is sending.
+ */
+#include "transport/build.h"
+#include "transport/requester.h"
+#include "wire/opcode.h"
+
+struct operations {
+	uint8_t first, middle, last, only;
+};
+
+static const struct operations *operations_of(enum ibv_wr_opcode opcode)
+{
+	static const struct operations table[] = {
+	    [IBV_WR_SEND] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST, OP_SEND_ONLY},
+	    [IBV_WR_SEND_WITH_IMM] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_IMM,
+				      OP_SEND_ONLY_IMM},
+	    [IBV_WR_SEND_WITH_INV] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST_INV,
+				      OP_SEND_ONLY_INV},
+	    [IBV_WR_RDMA_WRITE] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST, OP_WRITE_ONLY},
+	    [IBV_WR_RDMA_WRITE_WITH_IMM] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST_IMM,
+					    OP_WRITE_ONLY_IMM},
+	    [IBV_WR_RDMA_READ] = {.only = OP_READ_REQUEST},
+	    [IBV_WR_ATOMIC_CMP_AND_SWP] = {.only = OP_COMPARE_SWAP},
+	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = {.only = OP_FETCH_ADD},
+	    [IBV_WR_FLUSH] = {.only = OP_FLUSH},
+	    [IBV_WR_ATOMIC_WRITE] = {.only = OP_ATOMIC_WRITE},
+	};
+
+	if ((unsigned int)opcode >= sizeof(table) / sizeof(table[0]) || !table[opcode].only)
+		return NULL;
+	return &table[opcode];
+}
+
+static bool has_payload(enum ibv_wr_opcode opcode)
+{
+	return operations_of(opcode)->middle != 0;
+}
+
+static uint32_t psn_count(const struct qp *qp, const struct send_wqe *wqe)
+{
+	if (!has_payload(wqe->opcode) && wqe->opcode != IBV_WR_RDMA_READ)
+		return 1;
+	return wqe->length ? (wqe->length + qp->mtu - 1) / qp->mtu : 1;
+}
+
+static bool is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static enum sent fail(struct qp *qp, enum ibv_wc_status status, enum reason reason)
+{
+	requester_fail_wqe(qp, qp->requester->current, status, reason);
+	return SENT_FAILED;
+}
+
+/* Memory management work requests end here: they make no packet. */
+static enum sent begin_local(struct qp *qp, const struct send_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_LOCAL_INV:
+		refuse_wr(REASON_NOTHING_TO_INVALIDATE, "QP 0x%x, key 0x%x", qp->number,
+			  wqe->invalidate_rkey);
+		return fail(qp, IBV_WC_MW_BIND_ERR, REASON_NOTHING_TO_INVALIDATE);
+	case IBV_WR_BIND_MW:
+		refuse_wr(REASON_NO_BIND, "QP 0x%x", qp->number);
+		return fail(qp, IBV_WC_MW_BIND_ERR, REASON_NO_BIND);
+	default:
+		refuse_wr(REASON_NO_SUCH_OPERATION, "QP 0x%x, opcode %d", qp->number, wqe->opcode);
+		return fail(qp, IBV_WC_LOC_QP_OP_ERR, REASON_NO_SUCH_OPERATION);
+	}
+}
+
+/* READ and atomics: where the answer goes must be writable, and the peer must have room for one
+ * (9.4.4, 9.4.5). */
+static enum sent begin_answered(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct sge_list list = wqe_list(qp, wqe);
+	enum reason reason;
+
+	if (is_answered(wqe->opcode) && qp->attr.max_rd_atomic == 0) {
+		refuse_wr(REASON_NO_READ_DEPTH, "QP 0x%x", qp->number);
+		return fail(qp, IBV_WC_LOC_QP_OP_ERR, REASON_NO_READ_DEPTH);
+	}
+	if (is_atomic(wqe->opcode) && wqe->length != sizeof(uint64_t)) {
+		refuse_wr(REASON_ATOMIC_LENGTH, "QP 0x%x, %llu bytes", qp->number,
+			  (unsigned long long)wqe->length);
+		return fail(qp, IBV_WC_LOC_LEN_ERR, REASON_ATOMIC_LENGTH);
+	}
+	if (!is_atomic(wqe->opcode) && wqe->opcode != IBV_WR_RDMA_READ)
+		return SENT;
+	reason = payload_check(&list, IBV_ACCESS_LOCAL_WRITE);
+	if (reason) {
+		refuse_wr(reason, "QP 0x%x, for the answer to wr_id 0x%llx", qp->number,
+			  (unsigned long long)wqe->wr_id);
+		return fail(qp, IBV_WC_LOC_PROT_ERR, reason);
+	}
+	return SENT;
+}
+
+enum sent request_begin(struct qp *qp, struct send_wqe *wqe)
+{
+	struct requester *requester = qp->requester;
+
+	if (!operations_of(wqe->opcode))
+		return begin_local(qp, wqe);
+	if (wqe->length > MAX_MESSAGE_SIZE) {
+		refuse_wr(REASON_MESSAGE_TOO_LONG, "QP 0x%x, %llu bytes", qp->number,
+			  (unsigned long long)wqe->length);
+		return fail(qp, IBV_WC_LOC_LEN_ERR, REASON_MESSAGE_TOO_LONG);
+	}
+	if (begin_answered(qp, wqe) == SENT_FAILED)
+		return SENT_FAILED;
+	wqe->first_psn = requester->end;
+	wqe->last_psn = psn_add(wqe->first_psn, psn_count(qp, wqe) - 1);
+	wqe->flight |= WQE_STARTED;
+	cursor_reset(&requester->gather);
+	return SENT;
+}
+
+static void advance(struct requester *requester, const struct send_wqe *wqe, uint32_t psns)
+{
+	uint32_t next = psn_add(requester->psn, psns);
+
+	if (psn_compare(requester->psn, requester->end) < 0)
+		requester->counters.resent++;
+	if (requester->psn == wqe->last_psn || psn_add(next, -1) == wqe->last_psn)
+		requester->current++;
+	requester->psn = next;
+	if (psn_compare(next, requester->end) > 0)
+		requester->end = next;
+}
+
+static enum reason copy_payload(struct qp *qp, const struct send_wqe *wqe, uint64_t offset,
+				uint8_t *to, uint32_t length)
+{
+	struct sge_list list = wqe_list(qp, wqe);
+
+	if (wqe->is_inline) {
+		memcpy(to, wqe->data + offset, length);
+		return REASON_NONE;
+	}
+	return payload_gather(&list, &qp->requester->gather, offset, to, length);
+}
+
+/* SEND and WRITE, with or without more. */
+static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is_pressed,
+			      struct outbox *outbox, uint32_t *bytes)
+{
+	const struct operations *operations = operations_of(wqe->opcode);
+	struct requester *requester = qp->requester;
+	bool is_first = requester->psn == wqe->first_psn, is_last = requester->psn == wqe->last_psn;
+	uint64_t offset = (uint64_t)psn_into(requester->psn, wqe->first_psn) * qp->mtu;
+	uint8_t operation = is_first ? (is_last ? operations->only : operations->first)
+				     : (is_last ? operations->last : operations->middle);
+	struct wire_packet wire;
+	enum reason reason;
+	uint8_t *to;
+
+	wire.bth = bth_of(qp, (qp->type == IBV_QPT_UC ? TRANSPORT_UC : TRANSPORT_RC) | operation,
+			  requester->psn);
+	wire.bth.ack_req = qp->type == IBV_QPT_RC && (is_last || is_pressed);
+	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
+			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
+	wire.payload_length = is_last ? wqe->length - offset : qp->mtu;
+	wire.reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
+	wire.imm = be32toh(wqe->imm_data);
+	wire.ieth = wqe->invalidate_rkey;
+	to = packet_open(outbox, &qp->av, &wire);
+	if (!to)
+		return SENT_FULL;
+	reason = copy_payload(qp, wqe, offset, to, wire.payload_length);
+	if (reason) {
+		refuse_wr(reason, "QP 0x%x, wr_id 0x%llx, byte %llu of %llu", qp->number,
+			  (unsigned long long)wqe->wr_id, (unsigned long long)offset,
+			  (unsigned long long)wqe->length);
+		return fail(qp, IBV_WC_LOC_PROT_ERR, reason);
+	}
+	packet_close(qp, outbox, &wire);
+	requester->since_ack_req = wire.bth.ack_req ? 0 : requester->since_ack_req + 1;
+	*bytes = packet_size(&wire);
+	advance(requester, wqe, 1);
+	return SENT;
+}
+
+/*
+ * How many PSNs the next READ request covers: one that was out before has its borders; a new one
+ * takes what the window has room for, but not less than half a window, lest a long READ decay into
+ * small ones. 0: wait.
+ */
+static uint32_t read_psns(const struct requester *requester, const struct send_wqe *wqe)
+{
+	uint32_t left = psn_into(wqe->last_psn, requester->psn) + 1;
+	uint32_t in_flight = psn_into(requester->psn, requester->una);
+	uint32_t half = (requester->window.packets + 1) / 2, room;
+	uint32_t again;
+
+	if (requester->rd_sent < requester->rd_count) {
+		again = (requester->rd_first + requester->rd_sent) % MAX_RD_ATOMIC;
+		return psn_into(requester->rd_last[again], requester->psn) + 1;
+	}
+	room = requester->window.packets - in_flight;
+	if (left <= room)
+		return left;
+	return room >= half ? room : 0;
+}
+
+static void remember_answered(struct requester *requester, uint32_t psns)
+{
+	uint32_t place = (requester->rd_first + requester->rd_count) % MAX_RD_ATOMIC;
+
+	if (requester->rd_sent++ < requester->rd_count)
+		return;
+	requester->rd_last[place] = psn_add(requester->psn, psns - 1);
+	requester->rd_count++;
+}
+
+static void fill_answered(const struct qp *qp, const struct send_wqe *wqe, uint32_t psns,
+			  struct wire_packet *wire)
+{
+	uint64_t offset = (uint64_t)psn_into(wire->bth.psn, wqe->first_psn) * qp->mtu;
+	uint64_t left = wqe->length - offset, asked = (uint64_t)psns * qp->mtu;
+
+	switch (wqe->opcode) {
+	case IBV_WR_RDMA_READ:
+		wire->reth = (struct reth){wqe->remote_addr + offset, wqe->rkey,
+					   left < asked ? left : asked};
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		wire->atomic = (struct atomiceth){wqe->remote_addr, wqe->rkey, wqe->atomic.swap,
+						  wqe->atomic.compare_add};
+		break;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		wire->atomic =
+		    (struct atomiceth){wqe->remote_addr, wqe->rkey, wqe->atomic.compare_add, 0};
+		break;
+	case IBV_WR_FLUSH:
+		wire->feth = (struct feth){wqe->flush.type, wqe->flush.level};
+		wire->reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
+		break;
+	default: /* ATOMIC WRITE */
+		wire->reth = (struct reth){wqe->remote_addr, wqe->rkey, ATOMIC_WRITE_BYTES};
+		wire->payload_length = ATOMIC_WRITE_BYTES;
+		break;
+	}
+}
+
+static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct outbox *outbox,
+			       uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	struct wire_packet wire;
+	uint32_t psns = 1;
+	uint8_t *to;
+
+	if (requester->rd_sent >= qp->attr.max_rd_atomic)
+		return SENT_WAIT;
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		psns = read_psns(requester, wqe);
+	if (!psns)
+		return SENT_WAIT;
+	wire.bth = bth_of(qp, TRANSPORT_RC | operations_of(wqe->opcode)->only, requester->psn);
+	wire.bth.ack_req = true;
+	wire.payload_length = 0;
+	fill_answered(qp, wqe, psns, &wire);
+	to = packet_open(outbox, &qp->av, &wire);
+	if (!to)
+		return SENT_FULL;
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		memcpy(to, &wqe->atomic_write, ATOMIC_WRITE_BYTES);
+	packet_close(qp, outbox, &wire);
+	remember_answered(requester, psns);
+	requester->since_ack_req = 0;
+	*bytes = packet_size(&wire);
+	advance(requester, wqe, psns);
+	return SENT;
+}
+
+enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, struct outbox *outbox,
+		       uint32_t *bytes)
+{
+	if (has_payload(wqe->opcode))
+		return send_payload(qp, wqe, is_pressed, outbox, bytes);
+	return send_answered(qp, wqe, outbox, bytes);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the requester may send and when: order, fence, SQD, the window, the peer's credits.
+ */
+#include "transport/completion.h"
+#include "transport/requester.h"
+#include "wire/mtu.h"
+
+enum { TURN_BYTES = 64 << 10 };
+
+void requester_reset(struct qp *qp)
+{
+	struct requester *requester = qp->requester;
+	struct transport_counters counters = requester->counters;
+
+	*requester = (struct requester){
+	    .counters = counters,
+	    .current = sq_head(qp),
+	    .ack_deadline = NO_DEADLINE,
+	    .rnr_deadline = NO_DEADLINE,
+	};
+	window_init(&requester->window, MTU_BYTES_MIN);
+}
+
+/* On the way to RTS. */
+void requester_start(struct qp *qp, uint32_t psn)
+{
+	struct requester *requester = qp->requester;
+
+	requester_reset(qp);
+	psn &= PSN_MASK;
+	requester->una = requester->psn = requester->end = psn;
+	requester->retries_left = qp->attr.retry_cnt;
+	requester->rnr_retries_left = qp->attr.rnr_retry;
+	window_init(&requester->window, qp->mtu ? qp->mtu : MTU_BYTES_MIN);
+}
+
+/* A WQE can't be executed. Those before it complete first, so it waits for its turn (10.8.2.1). */
+void requester_fail_wqe(struct qp *qp, uint32_t index, enum ibv_wc_status status,
+			enum reason reason)
+{
+	struct requester *requester = qp->requester;
+
+	requester->has_failed = true;
+	requester->failed = index;
+	requester->failed_status = status;
+	requester->failed_reason = reason;
+}
+
+/* The failed WQE is at the head: it completes, and takes the QP (RC) or its send queue (UC, UD)
+ * with it. */
+void requester_settle(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	uint32_t head = sq_head(qp);
+
+	if (!requester->has_failed || requester->failed != head)
+		return;
+	requester->has_failed = false;
+	send_complete(qp, sq_wqe(&qp->sq, head), requester->failed_status, requester->failed_reason,
+		      now);
+	if (qp->type == IBV_QPT_RC)
+		qp_enter_error(qp, now);
+	else
+		qp_enter_send_error(qp, now);
+}
+
+/* Nothing outstanding and no message half sent. */
+bool requester_has_drained(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	if (requester->una != requester->end)
+		return false;
+	return requester->current == sq_tail(qp) ||
+	       !(sq_wqe(&qp->sq, requester->current)->flight & WQE_STARTED);
+}
+
+static bool may_start(const struct qp *qp, const struct send_wqe *wqe)
+{
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) != IBV_QPS_RTS)
+		return false;
+	/* 10.8.3.3: a fenced request waits for READs and atomics before it */
+	return !(wqe->flags & IBV_SEND_FENCE) || qp->requester->rd_count == 0;
+}
+
+static bool takes_receive(const struct send_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The peer has announced no receive WQE for this message. One packet may go out alone to ask
+ * (9.7.7.2.5). */
+static bool is_beyond_credits(const struct requester *requester, const struct send_wqe *wqe)
+{
+	return requester->has_credits && takes_receive(wqe) &&
+	       (int32_t)(requester->current - requester->credit_limit) >= 0;
+}
+
+static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
+			       uint64_t now, uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	uint32_t in_flight = psn_into(requester->psn, requester->una);
+	bool is_probe = is_beyond_credits(requester, wqe);
+	bool is_pressed = is_probe || in_flight + 1 >= requester->window.packets ||
+			  requester->since_ack_req + 1 >= window_ack_interval(&requester->window);
+	enum sent sent;
+
+	if (is_probe && in_flight)
+		return SENT_WAIT;
+	if (in_flight >= requester->window.packets)
+		return SENT_WAIT;
+	sent = request_send(qp, wqe, is_pressed, outbox, bytes);
+	if (sent == SENT)
+		retry_start_timer(qp, now);
+	return sent;
+}
+
+/* UC and UD: done when it has left (10.8.5). */
+static enum sent send_unreliably(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
+				 uint64_t now, uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	uint32_t current = requester->current;
+	enum sent sent = qp->type == IBV_QPT_UD ? ud_send(qp, wqe, outbox, bytes)
+						: request_send(qp, wqe, false, outbox, bytes);
+
+	requester->una = requester->psn;
+	if (sent == SENT && requester->current != current)
+		completer_retire(qp, now);
+	return sent;
+}
+
+static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outbox, uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	struct send_wqe *wqe;
+	enum sent sent = SENT;
+
+	if (requester->current == sq_tail(qp))
+		return SENT_WAIT;
+	if (requester->has_failed && requester->failed == requester->current)
+		return SENT_WAIT;
+	wqe = sq_wqe(&qp->sq, requester->current);
+	if (!(wqe->flight & WQE_STARTED)) {
+		if (!may_start(qp, wqe))
+			return SENT_WAIT;
+		sent = request_begin(qp, wqe);
+	}
+	if (sent == SENT)
+		sent = qp->type == IBV_QPT_RC ? send_reliably(qp, wqe, outbox, now, bytes)
+					      : send_unreliably(qp, wqe, outbox, now, bytes);
+	if (sent == SENT_FAILED)
+		requester_settle(qp, now);
+	return sent;
+}
+
+static void tell_drained(struct qp *qp)
+{
+	if (!qp->is_draining || !requester_has_drained(qp))
+		return;
+	qp->is_draining = false;
+	if (qp->requester->notify_drained)
+		qp_event(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	uint32_t bytes = 0, spent = 0;
+	enum sent sent;
+
+	if (!requester_is_alive(qp) || !retry_on_deadline(qp, now))
+		return false;
+	if (qp->requester->rnr_deadline != NO_DEADLINE)
+		return false;
+	do {
+		sent = requester_step(qp, now, outbox, &bytes);
+		if (sent == SENT_FULL)
+			return true;
+		spent += bytes;
+		if (sent == SENT && spent >= TURN_BYTES)
+			return true;
+	} while (sent == SENT && requester_is_alive(qp));
+	if (requester_is_alive(qp))
+		tell_drained(qp);
+	return false;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The requester of a QP: where it is in its send queue and in the PSN space.
+ *
+ *	una          psn             end
+ *	 |  in flight  |  to go again  |  never sent
+ *
+ * Normally psn == end. Going back (a NAK, a lost response, a timeout) sets psn to una; then packets
+ *up to end go out a second time. `una` lies in the WQE at the send queue's head, `psn` in the WQE
+ *`current`.
+ *
+ * All of it is under the lane's lock.
+ */
+#ifndef TRANSPORT_REQUESTER_H
+#define TRANSPORT_REQUESTER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/limits.h"
+#include "device/qp.h"
+#include "explain/reason.h"
+#include "transport/payload.h"
+#include "transport/transport.h"
+#include "transport/window.h"
+#include "wire/parse.h"
+#include "wire/psn.h"
+
+enum wqe_flight {
+	WQE_STARTED = 1, /* has its PSNs; what SQD still finishes */
+};
+
+struct requester {
+	uint32_t una, psn, end;
+	uint32_t current;	/* index of the WQE that psn belongs to, free-running */
+	uint32_t since_ack_req; /* packets out since one asked for an ACK */
+	struct window window;
+
+	uint64_t ack_deadline; /* NO_DEADLINE: not running */
+	uint64_t rnr_deadline; /* NO_DEADLINE: the peer is ready */
+	uint8_t retries_left, rnr_retries_left;
+	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are
+			       echoes */
+
+	/*
+	 * Requests that are answered with data, not acknowledged yet: the last PSN of each, oldest
+	 * first. A long READ goes out as several requests, each within the window. `rd_sent` of the
+	 * `rd_count` are in flight, the rest is to go again, with the same borders: the responder
+	 * may have executed any of them.
+	 */
+	uint32_t rd_first, rd_count, rd_sent;
+	uint32_t rd_last[MAX_RD_ATOMIC];
+
+	/* Credits of the peer's last ACK (9.7.7.2): WQEs before credit_limit find a receive WQE
+	 * there. */
+	bool has_credits;
+	uint32_t credit_limit;
+
+	/* A WQE that failed here; it completes when those before it have. */
+	bool has_failed;
+	uint32_t failed;
+	enum ibv_wc_status failed_status;
+	enum reason failed_reason;
+
+	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
+
+	struct sge_cursor gather, scatter;
+	struct transport_counters counters;
+};
+
+/* Answered with data or a saved result: READ, atomics, FLUSH, ATOMIC WRITE. */
+static inline bool is_answered(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_FLUSH:
+	case IBV_WR_ATOMIC_WRITE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static inline uint32_t sq_head(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
+}
+
+static inline uint32_t sq_tail(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+}
+
+static inline struct sge_list wqe_list(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return (struct sge_list){qp->adapter, qp->pd, wqe->sge, wqe->num_sge};
+}
+
+/* How far psn is into a run of PSNs that begins at `from`: up to 2^24, where psn_diff() would turn
+ * negative. */
+static inline uint32_t psn_into(uint32_t psn, uint32_t from)
+{
+	return (psn - from) & PSN_MASK;
+}
+
+/* States in which requests and their answers move. */
+static inline bool requester_is_alive(const struct qp *qp)
+{
+	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+}
+
+/* requester.c: what goes out when. True: wants another turn. */
+bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+void requester_reset(struct qp *qp);
+void requester_start(struct qp *qp, uint32_t psn);
+void requester_fail_wqe(struct qp *qp, uint32_t index, enum ibv_wc_status status,
+			enum reason reason);
+void requester_settle(struct qp *qp, uint64_t now);
+bool requester_has_drained(const struct qp *qp);
+
+/* request.c: one packet of a WQE. */
+enum sent {
+	SENT,
+	SENT_FULL,   /* the outbox has no room */
+	SENT_WAIT,   /* something has to come back first */
+	SENT_FAILED, /* requester_fail_wqe() was called */
+};
+
+/* Checks a WQE and gives it its PSNs. SENT, or SENT_FAILED. */
+enum sent request_begin(struct qp *qp, struct send_wqe *wqe);
+
+/* The packet at requester->psn. `bytes` is what it costs of a turn, `is_pressed` makes it ask for
+ * an ACK. */
+enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, struct outbox *outbox,
+		       uint32_t *bytes);
+
+/* completer.c: responses. */
+void completer_receive(struct qp *qp, const struct wire_packet *packet, uint64_t now);
+
+/* The WQE at the head is done: its completion, if it wants one, and the next is the head. */
+void completer_retire(struct qp *qp, uint64_t now);
+
+/* retry.c */
+void retry_go_back(struct qp *qp);
+void retry_after_gap(struct qp *qp, uint64_t now);
+void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now);
+bool retry_on_deadline(struct qp *qp, uint64_t now);
+void retry_progressed(struct qp *qp, uint64_t now);
+void retry_start_timer(struct qp *qp, uint64_t now);
+
+/* ud.c */
+enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, uint32_t *bytes);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The RC responder (9.7): a request goes through the checks in order, is executed, and is answered.
+ * What is answered is decided here, and leaves in responder_run() or at once if it is a NAK.
+ */
+#include "device/adapter.h"
+#include "transport/completion.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+enum { TURN_BYTES = 64 << 10 };
+
+void responder_reset(struct qp *qp)
+{
+	struct responder *responder = qp->responder;
+
+	responder->psn = responder->msn = 0;
+	responder->has_told = false;
+	responder->message = MESSAGE_NONE;
+	responder->received = 0;
+	responder->is_owed = responder->is_fatal = false;
+	responder->has_recv = false;
+	resource_reset(qp);
+}
+
+bool responder_has_work(const struct qp *qp)
+{
+	return qp->responder->is_owed || qp->responder->job_count;
+}
+
+static void owe(struct responder *responder, uint8_t syndrome, uint32_t psn)
+{
+	responder->is_owed = true;
+	responder->syndrome = syndrome;
+	responder->answer_psn = psn;
+}
+
+/* An ACK is behind a job only if it covers more; one already owed keeps what it covers. */
+static void owe_ack_again(struct responder *responder, uint32_t psn)
+{
+	if (responder->is_owed && (aeth_kind(responder->syndrome) != AETH_ACK ||
+				   psn_compare(responder->answer_psn, psn) >= 0))
+		return;
+	if (responder->job_count &&
+	    psn_compare(responder->jobs[responder->job_count - 1].last_psn, psn) > 0)
+		return;
+	owe(responder, AETH_ACK | AETH_CREDIT_NONE, psn);
+}
+
+static enum verdict execute(struct arrival *arrival)
+{
+	uint32_t flags = arrival->wire->op->flags;
+
+	if (flags & OPF_SEND)
+		return execute_send(arrival);
+	if (flags & OPF_WRITE)
+		return execute_write(arrival);
+	return execute_answered(arrival);
+}
+
+/* 9.7.4.1: the order is the specification's, but that a receive work request is taken last, when
+ * nothing else can fail. */
+static enum verdict validate_and_execute(struct arrival *arrival)
+{
+	static enum verdict (*const pipeline[])(struct arrival *) = {
+	    check_sequence,  /* 9.7.4.1.2 */
+	    check_enabled,   /* 9.7.4.1.3 */
+	    check_resources, /* 9.7.4.1.4 */
+	    check_length,    /* 9.7.4.1.6 */
+	    check_key,	     /* 9.7.4.1.5 */
+	    check_receive,   /* 9.7.5.2.8 */
+	    execute,
+	};
+	enum verdict verdict = PASS;
+
+	for (size_t i = 0; i < sizeof(pipeline) / sizeof(pipeline[0]) && verdict == PASS; i++)
+		verdict = pipeline[i](arrival);
+	return verdict;
+}
+
+/* Executed: the next PSN is expected, and the answer is owed. */
+static void executed(struct arrival *arrival)
+{
+	struct responder *responder = arrival->qp->responder;
+	const struct wire_packet *wire = arrival->wire;
+	bool is_message = wire->op->flags & (OPF_SEND | OPF_WRITE);
+	uint32_t last = psn_add(wire->bth.psn, request_psns(arrival->qp, wire) - 1);
+	bool was_nak = responder->is_owed && aeth_kind(responder->syndrome) != AETH_ACK;
+
+	responder->psn = psn_next(last);
+	responder->has_told = false;
+	if (message_ends(wire))
+		responder->msn = (responder->msn + 1) & PSN_MASK;
+	if (!is_message)
+		responder->is_owed = false; /* its answer acknowledges all before it */
+	else if (wire->bth.ack_req || was_nak)
+		owe(responder, AETH_ACK | AETH_CREDIT_NONE, last);
+	if (is_message && message_ends(wire))
+		execute_end_of_message(arrival);
+}
+
+/* 9.9.3: the receive work request completes in error if there is one, else an event tells; the NAK
+ * ends the QP. */
+static void refused(struct arrival *arrival)
+{
+	struct qp *qp = arrival->qp;
+
+	if (qp->responder->has_recv)
+		recv_complete_error(qp, arrival->status, arrival->reason, arrival->now);
+	else
+		qp_event(qp, arrival->event);
+	owe(qp->responder, arrival->syndrome, arrival->wire->bth.psn);
+	qp->responder->is_fatal = true;
+}
+
+static void receive_expected(struct arrival *arrival)
+{
+	struct qp *qp = arrival->qp;
+
+	switch (validate_and_execute(arrival)) {
+	case PASS:
+		executed(arrival);
+		break;
+	case NOT_READY:
+		owe(qp->responder, AETH_RNR_NAK | (qp->attr.min_rnr_timer & AETH_VALUE_MASK),
+		    arrival->wire->bth.psn);
+		qp->responder->has_told = true;
+		break;
+	case REFUSED:
+		refused(arrival);
+		break;
+	case DROP:
+		qp->requester->counters.dropped++;
+		break;
+	}
+}
+
+/* 9.7.5.1.2: seen before. SEND and WRITE are acknowledged again, the others answered again. */
+static void receive_duplicate(struct arrival *arrival)
+{
+	struct qp *qp = arrival->qp;
+	const struct wire_packet *wire = arrival->wire;
+
+	qp->requester->counters.duplicates++;
+	if (wire->op->flags & (OPF_SEND | OPF_WRITE))
+		owe_ack_again(qp->responder, resource_covered(qp, wire->bth.psn));
+	else
+		resource_duplicate(arrival);
+}
+
+/* 9.7.5.2.8, C9-114: one NAK for a gap, however much comes behind it. */
+static void receive_out_of_order(struct arrival *arrival)
+{
+	struct responder *responder = arrival->qp->responder;
+
+	arrival->qp->requester->counters.out_of_order++;
+	if (responder->has_told)
+		return;
+	responder->has_told = true;
+	owe(responder, AETH_NAK | NAK_PSN_SEQUENCE, responder->psn);
+}
+
+/* What is owed behind the jobs. False when the outbox is full. */
+static bool answer(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	struct responder *responder = qp->responder;
+
+	if (!responder->is_owed)
+		return true;
+	if (!response_acknowledge(qp, responder->syndrome, responder->answer_psn, outbox))
+		return false;
+	responder->is_owed = false;
+	if (responder->is_fatal)
+		qp_enter_error(qp, now);
+	return true;
+}
+
+void responder_receive(struct arrival *arrival, struct outbox *outbox)
+{
+	struct qp *qp = arrival->qp;
+	struct responder *responder = qp->responder;
+	int32_t order = psn_compare(arrival->wire->bth.psn, responder->psn);
+
+	if (responder->is_fatal) {
+		qp->requester->counters.dropped++;
+		return;
+	}
+	if (order > 0)
+		receive_out_of_order(arrival);
+	else if (order < 0)
+		receive_duplicate(arrival);
+	else
+		receive_expected(arrival);
+	if (responder->is_owed && aeth_kind(responder->syndrome) != AETH_ACK &&
+	    !responder->job_count && answer(qp, arrival->now, outbox))
+		return;
+	if (responder_has_work(qp))
+		qp->adapter->host->schedule(qp->adapter, qp);
+}
+
+/* The data of a READ can't be read any more: the responses end with a NAK (9.7.5.2.4). */
+static void read_failed(struct qp *qp, uint32_t psn)
+{
+	struct responder *responder = qp->responder;
+
+	qp_event(qp, IBV_EVENT_QP_ACCESS_ERR);
+	responder->job_count = 0;
+	owe(responder, AETH_NAK | NAK_REMOTE_ACCESS, psn);
+	responder->is_fatal = true;
+}
+
+static void job_done(struct responder *responder)
+{
+	responder->job_count--;
+	memmove(responder->jobs, responder->jobs + 1,
+		responder->job_count * sizeof(*responder->jobs));
+}
+
+/* Answers owed, a turn's worth. True: wants another turn. */
+bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	struct responder *responder = qp->responder;
+	struct response_job *job = responder->jobs;
+	uint32_t bytes = 0, spent = 0, psn;
+
+	while (responder->job_count) {
+		if (spent >= TURN_BYTES)
+			return true;
+		psn = job->psn;
+		switch (response_send(qp, job, outbox, &bytes)) {
+		case RESPONSE_FULL:
+			return true;
+		case RESPONSE_FAULT:
+			read_failed(qp, psn);
+			break;
+		case RESPONSE_SENT:
+			spent += bytes;
+			if (psn == job->last_psn)
+				job_done(responder);
+			break;
+		}
+	}
+	return !answer(qp, now, outbox);
+}

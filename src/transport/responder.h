@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder of a QP: what comes next, the message in progress, and the answers that are owed.
+ *
+ * Answers leave in PSN order. Responses with data (READ, atomics, FLUSH, ATOMIC WRITE) queue as
+ * jobs, sorted by PSN; an ACK or NAK is owed behind them, one at most, because a later ACK covers
+ * an earlier one and a response with data covers everything before it.
+ *
+ * All of it is under the lane's lock.
+ */
+#ifndef TRANSPORT_RESPONDER_H
+#define TRANSPORT_RESPONDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/limits.h"
+#include "device/qp.h"
+#include "explain/reason.h"
+#include "transport/payload.h"
+#include "transport/transport.h"
+#include "wire/aeth.h"
+#include "wire/parse.h"
+#include "wire/psn.h"
+
+enum message {
+	MESSAGE_NONE,
+	MESSAGE_SEND,
+	MESSAGE_WRITE,
+};
+
+enum job_kind {
+	JOB_READ,
+	JOB_ATOMIC, /* an ATOMIC ACKNOWLEDGE with the original data */
+	JOB_DONE,   /* a READ RESPONSE without data: FLUSH, ATOMIC WRITE */
+};
+
+struct response_job {
+	enum job_kind kind;
+	bool
+	    is_again; /* for a duplicate request, which does not count against max_dest_rd_atomic */
+	bool has_begun;	   /* a response has left: the next one is no FIRST */
+	uint32_t psn;	   /* of the next response */
+	uint32_t last_psn; /* of the last */
+	uint32_t msn;
+	uint32_t rkey;
+	uint64_t va; /* READ: where the next response's data lie */
+	union {
+		uint64_t left; /* READ: bytes */
+		uint64_t original;
+	};
+};
+
+/* What an executed atomic (or FLUSH, ATOMIC WRITE) answered, for its duplicates (9.4.5). */
+struct saved_result {
+	bool is_used;
+	enum job_kind kind;
+	uint32_t psn;
+	uint64_t original;
+};
+
+struct responder {
+	uint32_t psn; /* expected */
+	uint32_t msn;
+	bool has_told; /* a NAK of this gap, or an RNR NAK, is on its way: what comes behind is
+			  dropped */
+
+	enum message message;
+	uint64_t received; /* bytes of the message in progress */
+	uint64_t write_va, write_length;
+	uint32_t write_rkey;
+
+	bool is_owed;
+	bool is_fatal; /* the NAK owed ends the QP */
+	uint8_t syndrome;
+	uint32_t answer_psn;
+
+	struct response_job *jobs;
+	uint32_t job_count, job_room;
+	struct saved_result *saved;
+	uint32_t saved_next, saved_room;
+	uint32_t depth; /* max_dest_rd_atomic that the two have room for */
+
+	struct sge_cursor scatter;
+	bool has_recv; /* `recv` is taken from the queue and not complete */
+	union {
+		struct recv_wqe recv;
+		char recv_room[sizeof(struct recv_wqe) + MAX_SGE * sizeof(struct ibv_sge)];
+	};
+};
+
+/* A request on its way through the checks. */
+struct arrival {
+	struct qp *qp;
+	const struct packet *packet;
+	const struct wire_packet *wire;
+	uint64_t now;
+
+	/* what a check that refuses leaves */
+	uint8_t syndrome;
+	enum ibv_wc_status status; /* of the receive WQE, if the message has one */
+	enum ibv_event_type event; /* if it has none */
+	enum reason reason;
+};
+
+/* Each check passes the request on or ends its way. */
+enum verdict {
+	PASS,
+	DROP,
+	NOT_READY, /* no receive WQE */
+	REFUSED,   /* `arrival` says how */
+};
+
+static inline bool message_starts(const struct wire_packet *wire)
+{
+	return wire->op->flags & OPF_START;
+}
+
+static inline bool message_ends(const struct wire_packet *wire)
+{
+	return wire->op->flags & OPF_END;
+}
+
+/* responder.c */
+void responder_receive(struct arrival *arrival, struct outbox *outbox);
+bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+bool responder_has_work(const struct qp *qp);
+void responder_reset(struct qp *qp);
+
+/* responder_checks.c: checks that RC and UC share, and the refusals. */
+enum verdict check_sequence(struct arrival *arrival);
+enum verdict check_enabled(struct arrival *arrival);
+enum verdict check_receive(struct arrival *arrival);
+enum verdict check_length(struct arrival *arrival);
+enum verdict check_key(struct arrival *arrival);
+enum verdict refuse_request(struct arrival *arrival, enum ibv_wc_status status, enum reason reason);
+
+/* responder_execute.c: SEND and WRITE, and what completes a receive. */
+enum verdict execute_send(struct arrival *arrival);
+enum verdict execute_write(struct arrival *arrival);
+void execute_end_of_message(struct arrival *arrival);
+
+/* responder_resource.c: READ, atomics, FLUSH, ATOMIC WRITE, their jobs and duplicates. */
+int resource_reserve(struct qp *qp, uint32_t depth);
+void resource_reset(struct qp *qp);
+enum verdict check_resources(struct arrival *arrival);
+enum verdict execute_answered(struct arrival *arrival);
+uint32_t request_psns(const struct qp *qp, const struct wire_packet *wire);
+void resource_duplicate(struct arrival *arrival);
+uint32_t resource_covered(const struct qp *qp, uint32_t psn);
+
+/* response.c: the packets. */
+enum response { RESPONSE_SENT, RESPONSE_FULL, RESPONSE_FAULT };
+enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox,
+			    uint32_t *bytes);
+bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox);
+
+/* uc.c, ud.c */
+void uc_receive(struct arrival *arrival);
+void ud_receive(struct arrival *arrival);
+
+#endif

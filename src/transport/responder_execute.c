@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SEND and WRITE: payload to its place, and the completion of the receive work request when the
+ * message ends. The data are in memory before the completion is.
+ */
+#include "device/memory.h"
+#include "device/mr.h"
+#include "transport/completion.h"
+#include "transport/responder.h"
+
+/* Keys are not remote-invalidatable yet: 10.6.5, "Send with Invalidate". */
+static enum verdict check_invalidate(struct arrival *arrival)
+{
+	if (!(arrival->wire->op->flags & OPF_INVALIDATE))
+		return PASS;
+	refuse_wr(REASON_PEER_INVALIDATES, "QP 0x%x, rkey 0x%x", arrival->qp->number,
+		  arrival->wire->ieth);
+	return refuse_request(arrival, IBV_WC_REM_ACCESS_ERR, REASON_PEER_INVALIDATES);
+}
+
+enum verdict execute_send(struct arrival *arrival)
+{
+	struct responder *responder = arrival->qp->responder;
+	const struct wire_packet *wire = arrival->wire;
+	const struct qp *qp = arrival->qp;
+	struct sge_list list = {qp->adapter, qp->srq ? qp->srq->pd : qp->pd, responder->recv.sge,
+				responder->recv.num_sge};
+	enum reason reason;
+
+	if (message_starts(wire))
+		responder->received = 0;
+	reason = payload_scatter(&list, &responder->scatter, responder->received, wire->payload,
+				 wire->payload_length);
+	if (reason) {
+		refuse_wr(reason, "QP 0x%x, receive wr_id 0x%llx", qp->number,
+			  (unsigned long long)responder->recv.wr_id);
+		return refuse_request(arrival, IBV_WC_LOC_PROT_ERR, reason);
+	}
+	responder->received += wire->payload_length;
+	responder->message = MESSAGE_SEND;
+	return check_invalidate(arrival);
+}
+
+/* The region was checked when the message began, and is looked up again for each packet: it may be
+ * gone. */
+enum verdict execute_write(struct arrival *arrival)
+{
+	struct responder *responder = arrival->qp->responder;
+	const struct wire_packet *wire = arrival->wire;
+	const struct qp *qp = arrival->qp;
+	enum reason reason;
+	uint64_t va;
+	char *place;
+
+	if (message_starts(wire)) {
+		responder->received = 0;
+		responder->write_va = wire->reth.va;
+		responder->write_rkey = wire->reth.rkey;
+		responder->write_length = wire->reth.length;
+	}
+	va = responder->write_va + responder->received;
+	reason = mr_resolve_remote(qp->adapter, qp->pd, responder->write_rkey, va,
+				   wire->payload_length, IBV_ACCESS_REMOTE_WRITE, &place);
+	if (!reason && wire->payload_length &&
+	    memory_store(place, wire->payload, wire->payload_length))
+		reason = REASON_REMOTE_MEMORY_GONE;
+	if (reason) {
+		refuse_wr(reason, "WRITE by QP 0x%x to QP 0x%x: address 0x%llx, rkey 0x%x",
+			  qp->attr.dest_qp_num, qp->number, (unsigned long long)va,
+			  responder->write_rkey);
+		return refuse_request(arrival, IBV_WC_REM_ACCESS_ERR, reason);
+	}
+	responder->received += wire->payload_length;
+	responder->message = MESSAGE_WRITE;
+	return PASS;
+}
+
+/* The last packet of a SEND or WRITE is in place. */
+void execute_end_of_message(struct arrival *arrival)
+{
+	struct responder *responder = arrival->qp->responder;
+	const struct wire_packet *wire = arrival->wire;
+	uint32_t flags = wire->op->flags;
+	struct ibv_wc wc = {
+	    .status = IBV_WC_SUCCESS,
+	    .opcode = flags & OPF_SEND ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+	    .byte_len = responder->received,
+	    .src_qp = arrival->qp->attr.dest_qp_num,
+	    .pkey_index = arrival->qp->attr.pkey_index,
+	    .sl = arrival->qp->av.sl,
+	};
+
+	responder->message = MESSAGE_NONE;
+	if (!(flags & OPF_RECV))
+		return;
+	if (flags & OPF_IMM) {
+		wc.imm_data = htobe32(wire->imm);
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+	}
+	if (flags & OPF_INVALIDATE) {
+		wc.invalidated_rkey = wire->ieth;
+		wc.wc_flags |= IBV_WC_WITH_INV;
+	}
+	recv_complete(arrival->qp, &wc, wire->bth.solicited, arrival->now);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The packets that a responder sends: ACKs and NAKs, READ responses, ATOMIC ACKNOWLEDGEs.
+ */
+#include "device/memory.h"
+#include "device/mr.h"
+#include "transport/build.h"
+#include "transport/responder.h"
+
+static void count_acknowledge(struct transport_counters *counters, uint8_t syndrome)
+{
+	if (aeth_kind(syndrome) == AETH_ACK)
+		counters->acks_sent++;
+	else if (aeth_kind(syndrome) == AETH_RNR_NAK)
+		counters->rnr_naks_sent++;
+	else if (aeth_value(syndrome) == NAK_PSN_SEQUENCE)
+		counters->sequence_naks_sent++;
+	else
+		counters->error_naks_sent++;
+}
+
+/* False when the outbox is full. */
+bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox)
+{
+	struct wire_packet wire;
+
+	wire.bth = bth_of(qp, TRANSPORT_RC | OP_ACKNOWLEDGE, psn);
+	wire.payload_length = 0;
+	wire.aeth = (struct aeth){syndrome, qp->responder->msn};
+	if (!packet_open(outbox, &qp->av, &wire))
+		return false;
+	packet_close(qp, outbox, &wire);
+	count_acknowledge(&qp->requester->counters, syndrome);
+	return true;
+}
+
+static uint8_t read_operation(const struct response_job *job)
+{
+	bool is_last = job->psn == job->last_psn;
+
+	if (job->has_begun)
+		return is_last ? OP_READ_RESPONSE_LAST : OP_READ_RESPONSE_MIDDLE;
+	return is_last ? OP_READ_RESPONSE_ONLY : OP_READ_RESPONSE_FIRST;
+}
+
+/* The key is looked up for each packet: the region may be gone since the request came. */
+static bool read_memory(struct qp *qp, const struct response_job *job, uint8_t *to, uint32_t length)
+{
+	enum reason reason;
+	char *place;
+
+	reason = mr_resolve_remote(qp->adapter, qp->pd, job->rkey, job->va, length,
+				   IBV_ACCESS_REMOTE_READ, &place);
+	if (!reason && length && memory_load(to, place, length))
+		reason = REASON_REMOTE_MEMORY_GONE;
+	if (reason)
+		refuse_wr(reason, "READ by QP 0x%x of QP 0x%x, address 0x%llx, rkey 0x%x",
+			  qp->attr.dest_qp_num, qp->number, (unsigned long long)job->va, job->rkey);
+	return !reason;
+}
+
+enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox,
+			    uint32_t *bytes)
+{
+	struct wire_packet wire;
+	uint8_t *to;
+
+	wire.bth = bth_of(
+	    qp,
+	    TRANSPORT_RC | (job->kind == JOB_ATOMIC ? OP_ATOMIC_ACKNOWLEDGE : read_operation(job)),
+	    job->psn);
+	wire.payload_length = 0;
+	if (job->kind == JOB_READ)
+		wire.payload_length = job->left < qp->mtu ? job->left : qp->mtu;
+	wire.aeth = (struct aeth){AETH_ACK | AETH_CREDIT_NONE, job->msn};
+	wire.atomic_ack = job->original;
+	to = packet_open(outbox, &qp->av, &wire);
+	if (!to)
+		return RESPONSE_FULL;
+	if (job->kind == JOB_READ && !read_memory(qp, job, to, wire.payload_length))
+		return RESPONSE_FAULT;
+	packet_close(qp, outbox, &wire);
+	*bytes = packet_size(&wire);
+	job->has_begun = true;
+	job->psn = psn_next(job->psn);
+	if (job->kind == JOB_READ) {
+		job->va += wire.payload_length;
+		job->left -= wire.payload_length;
+	}
+	return RESPONSE_SENT;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the transport is called: a packet finds its QP, a QP has its turn.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "device/adapter.h"
+#include "device/mcast.h"
+#include "transport/completion.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
+{
+	struct requester *requester = calloc(1, sizeof(*requester));
+	struct responder *responder = calloc(1, sizeof(*responder));
+	int error;
+
+	if (!requester || !responder)
+		error = refuse(REASON_NO_MEMORY_FOR_QP, NULL);
+	else
+		error = qp_create(pd, attr, qp);
+	if (error) {
+		free(requester);
+		free(responder);
+		return error;
+	}
+	(*qp)->requester = requester;
+	(*qp)->responder = responder;
+	requester_reset(*qp);
+	return 0;
+}
+
+void transport_free_qp(struct qp *qp)
+{
+	free(qp->responder->jobs);
+	free(qp->responder->saved);
+	free(qp->responder);
+	free(qp->requester);
+	qp_free(qp);
+}
+
+const struct transport_counters *transport_counters(const struct qp *qp)
+{
+	return &qp->requester->counters;
+}
+
+/* 10.3.1: packets are taken from RTR on, errors of the send queue alone included. */
+static bool is_receiving(const struct qp *qp)
+{
+	switch (atomic_load_explicit(&qp->state, memory_order_relaxed)) {
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
+{
+	switch (qp->type) {
+	case IBV_QPT_RC:
+		return opcode_transport(wire->bth.opcode) == TRANSPORT_RC;
+	case IBV_QPT_UC:
+		return opcode_transport(wire->bth.opcode) == TRANSPORT_UC;
+	case IBV_QPT_UD:
+		return opcode_transport(wire->bth.opcode) == TRANSPORT_UD;
+	default:
+		return false;
+	}
+}
+
+/* 9.6.1.4: a connected QP listens to its peer only. */
+static bool is_from_peer(const struct qp *qp, const struct packet *packet)
+{
+	return qp->type == IBV_QPT_UD ||
+	       (memcmp(&packet->sgid, &qp->av.dgid, sizeof(packet->sgid)) == 0 &&
+		memcmp(&packet->dgid, &qp->av.sgid, sizeof(packet->dgid)) == 0);
+}
+
+/* 10.9.3: the same partition, and one of the two a full member. */
+static bool is_pkey_match(uint16_t a, uint16_t b)
+{
+	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) && ((a | b) & 0x8000);
+}
+
+static bool is_acceptable(struct qp *qp, const struct packet *packet,
+			  const struct wire_packet *wire)
+{
+	if (!is_receiving(qp) || !is_for_type(qp, wire) || !is_from_peer(qp, packet))
+		return false;
+	if (is_pkey_match(wire->bth.pkey, qp->pkey))
+		return true;
+	atomic_fetch_add_explicit(&qp->adapter->bad_pkey, 1, memory_order_relaxed);
+	return false;
+}
+
+/* 11.6.3.1: the first packet in RTR, before the program heard of the connection by other means. */
+static void establish(struct qp *qp)
+{
+	if (qp->has_communicated)
+		return;
+	qp->has_communicated = true;
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTR)
+		qp_event(qp, IBV_EVENT_COMM_EST);
+}
+
+static void receive(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
+		    uint64_t now, struct outbox *outbox)
+{
+	struct arrival arrival = {.qp = qp, .packet = packet, .wire = wire, .now = now};
+
+	if (!is_acceptable(qp, packet, wire)) {
+		qp->requester->counters.dropped++;
+		return;
+	}
+	qp->requester->counters.received_packets++;
+	qp->requester->counters.received_bytes += packet->length;
+	if (qp->type != IBV_QPT_UD)
+		establish(qp);
+	if (qp->type == IBV_QPT_UD)
+		ud_receive(&arrival);
+	else if (qp->type == IBV_QPT_UC)
+		uc_receive(&arrival);
+	else if (wire->op->flags & OPF_RESPONSE)
+		completer_receive(qp, wire, now);
+	else
+		responder_receive(&arrival, outbox);
+}
+
+struct multicast {
+	const struct packet *packet;
+	const struct wire_packet *wire;
+	uint64_t now;
+	struct outbox *outbox;
+};
+
+static void receive_multicast(struct qp *qp, void *data)
+{
+	const struct multicast *multicast = data;
+
+	if (qp->lane == multicast->packet->lane)
+		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
+}
+
+void transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
+		       struct outbox *outbox)
+{
+	struct wire_packet wire;
+	struct multicast multicast = {packet, &wire, now, outbox};
+	struct qp *qp;
+
+	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK) {
+		atomic_fetch_add_explicit(&adapter->bad_packets, 1, memory_order_relaxed);
+		return;
+	}
+	/* 9.6.1.2: a group goes by the multicast QP number, a QP by its own */
+	if (gid_is_multicast(&packet->dgid)) {
+		if (wire.bth.dest_qp == QPN_MULTICAST)
+			mcast_for_each(&adapter->mcast, &packet->dgid, receive_multicast,
+				       &multicast);
+		return;
+	}
+	qp = adapter_find_qp(adapter, wire.bth.dest_qp);
+	if (!qp) {
+		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
+		return;
+	}
+	receive(qp, packet, &wire, now, outbox);
+}
+
+bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	bool wants_more = false;
+
+	switch (atomic_load_explicit(&qp->state, memory_order_relaxed)) {
+	case IBV_QPS_ERR:
+		flush_send(qp, now);
+		flush_recv(qp, now);
+		return false;
+	case IBV_QPS_SQE:
+		flush_send(qp, now);
+		return false;
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+		if (qp->type == IBV_QPT_RC)
+			wants_more = responder_run(qp, now, outbox);
+		return requester_run(qp, now, outbox) || wants_more;
+	default:
+		return false;
+	}
+}
+
+uint64_t transport_deadline(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	return requester->ack_deadline < requester->rnr_deadline ? requester->ack_deadline
+								 : requester->rnr_deadline;
+}
