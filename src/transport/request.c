@@ -3,6 +3,7 @@
  * One request packet of an RC or UC work request. Which one follows from the PSN alone, so sending
  * again is sending.
  */
+#include "device/mr.h"
 #include "transport/build.h"
 #include "transport/requester.h"
 #include "wire/opcode.h"
@@ -57,21 +58,22 @@ static enum sent fail(struct qp *qp, enum ibv_wc_status status, enum reason reas
 	return SENT_FAILED;
 }
 
-/* Memory management work requests end here: they make no packet. */
+/* Memory management work requests end here: they make no packet (10.6.5, 10.6.6). */
 static enum sent begin_local(struct qp *qp, const struct send_wqe *wqe)
 {
-	switch (wqe->opcode) {
-	case IBV_WR_LOCAL_INV:
-		refuse_wr(REASON_NOTHING_TO_INVALIDATE, "QP 0x%x, key 0x%x", qp->number,
-			  wqe->invalidate_rkey);
-		return fail(qp, IBV_WC_MW_BIND_ERR, REASON_NOTHING_TO_INVALIDATE);
-	case IBV_WR_BIND_MW:
-		refuse_wr(REASON_NO_BIND, "QP 0x%x", qp->number);
-		return fail(qp, IBV_WC_MW_BIND_ERR, REASON_NO_BIND);
-	default:
-		refuse_wr(REASON_NO_SUCH_OPERATION, "QP 0x%x, opcode %d", qp->number, wqe->opcode);
-		return fail(qp, IBV_WC_LOC_QP_OP_ERR, REASON_NO_SUCH_OPERATION);
-	}
+	enum reason reason = REASON_NO_SUCH_OPERATION;
+
+	if (wqe->opcode == IBV_WR_BIND_MW)
+		reason = REASON_NO_BIND;
+	else if (wqe->opcode == IBV_WR_LOCAL_INV)
+		reason = mr_invalidate(qp->adapter, qp->pd, wqe->invalidate_rkey);
+	if (!reason)
+		reason = REASON_NO_SUCH_OPERATION;
+	refuse_wr(reason, "QP 0x%x, wr_id 0x%llx, opcode %d, key 0x%x", qp->number,
+		  (unsigned long long)wqe->wr_id, wqe->opcode, wqe->invalidate_rkey);
+	return fail(qp,
+		    reason == REASON_NO_SUCH_OPERATION ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_MW_BIND_ERR,
+		    reason);
 }
 
 /* READ and atomics: where the answer goes must be writable, and the peer must have room for one

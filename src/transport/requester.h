@@ -99,13 +99,6 @@ static inline struct sge_list wqe_list(const struct qp *qp, const struct send_wq
 	return (struct sge_list){qp->adapter, qp->pd, wqe->sge, wqe->num_sge};
 }
 
-/* How far psn is into a run of PSNs that begins at `from`: up to 2^24, where psn_diff() would turn
- * negative. */
-static inline uint32_t psn_into(uint32_t psn, uint32_t from)
-{
-	return (psn - from) & PSN_MASK;
-}
-
 /* States in which requests and their answers move. */
 static inline bool requester_is_alive(const struct qp *qp)
 {

@@ -8,14 +8,20 @@
 #include "transport/completion.h"
 #include "transport/responder.h"
 
-/* Keys are not remote-invalidatable yet: 10.6.5, "Send with Invalidate". */
-static enum verdict check_invalidate(struct arrival *arrival)
+/* SEND with Invalidate: the key goes before the receive completes (9.4.1.1.3, 10.6.5). */
+static enum verdict invalidate(struct arrival *arrival)
 {
+	const struct qp *qp = arrival->qp;
+	enum reason reason;
+
 	if (!(arrival->wire->op->flags & OPF_INVALIDATE))
 		return PASS;
-	refuse_wr(REASON_PEER_INVALIDATES, "QP 0x%x, rkey 0x%x", arrival->qp->number,
-		  arrival->wire->ieth);
-	return refuse_request(arrival, IBV_WC_REM_ACCESS_ERR, REASON_PEER_INVALIDATES);
+	reason = mr_invalidate(qp->adapter, qp->pd, arrival->wire->ieth);
+	if (!reason)
+		return PASS;
+	refuse_wr(reason, "SEND with invalidate by QP 0x%x to QP 0x%x, rkey 0x%x",
+		  qp->attr.dest_qp_num, qp->number, arrival->wire->ieth);
+	return refuse_request(arrival, IBV_WC_REM_ACCESS_ERR, reason);
 }
 
 enum verdict execute_send(struct arrival *arrival)
@@ -38,7 +44,7 @@ enum verdict execute_send(struct arrival *arrival)
 	}
 	responder->received += wire->payload_length;
 	responder->message = MESSAGE_SEND;
-	return check_invalidate(arrival);
+	return invalidate(arrival);
 }
 
 /* The region was checked when the message began, and is looked up again for each packet: it may be

@@ -27,6 +27,13 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
+/* How far psn is into a run of PSNs that begins at `first`: 0 .. 2^24 - 1, for runs longer than a
+ * window. */
+static inline uint32_t psn_into(uint32_t psn, uint32_t first)
+{
+	return (psn - first) & PSN_MASK;
+}
+
 /* Negative, zero or positive as a is before, at or after b. */
 static inline int psn_compare(uint32_t a, uint32_t b)
 {
@@ -36,7 +43,7 @@ static inline int psn_compare(uint32_t a, uint32_t b)
 /* Whether psn is one of the `count` numbers from `first` on. */
 static inline bool psn_is_within(uint32_t psn, uint32_t first, uint32_t count)
 {
-	return ((psn - first) & PSN_MASK) < count;
+	return psn_into(psn, first) < count;
 }
 
 #endif
