@@ -49,7 +49,8 @@ static bool place(struct writer *writer, char *path, const char *format, va_list
 		return false;
 	length = snprintf(path, PATH_MAX, "%s/", writer->root);
 	length += vsnprintf(path + length, PATH_MAX - (size_t)length, format, values);
-	writer->rc = length >= PATH_MAX ? -ENAMETOOLONG : make_parents(path);
+	if (length >= PATH_MAX)
+		writer->rc = -ENAMETOOLONG;
 	return !writer->rc;
 }
 
@@ -67,9 +68,13 @@ static __attribute__((format(printf, 3, 4))) void put(struct writer *writer, con
 	va_end(values);
 	if (!placed)
 		return;
+	/* Most files come after another of the same directory. */
 	file = fopen(path, "we");
+	if (!file && errno == ENOENT && !(writer->rc = make_parents(path)))
+		file = fopen(path, "we");
 	if (!file) {
-		writer->rc = -errno;
+		if (!writer->rc)
+			writer->rc = -errno;
 		return;
 	}
 	if (fprintf(file, "%s\n", text) < 0)
@@ -88,7 +93,10 @@ put_link(struct writer *writer, const char *target, const char *format, ...)
 	va_start(values, format);
 	placed = place(writer, path, format, values);
 	va_end(values);
-	if (placed && symlink(target, path))
+	if (!placed)
+		return;
+	writer->rc = make_parents(path);
+	if (!writer->rc && symlink(target, path))
 		writer->rc = -errno;
 }
 
@@ -102,7 +110,10 @@ static __attribute__((format(printf, 2, 3))) void put_directory(struct writer *w
 	va_start(values, format);
 	placed = place(writer, path, format, values);
 	va_end(values);
-	if (placed && mkdir(path, 0755) && errno != EEXIST)
+	if (!placed)
+		return;
+	writer->rc = make_parents(path);
+	if (!writer->rc && mkdir(path, 0755) && errno != EEXIST)
 		writer->rc = -errno;
 }
 
@@ -217,7 +228,7 @@ static void write_port(struct writer *writer, const char *base, const struct vie
 	snprintf(text, sizeof(text), "0x%08x",
 		 attr->port_cap_flags ? attr->port_cap_flags : CAP_MASK);
 	put(writer, text, "%s/cap_mask", port);
-	for (int i = 0; i < device->pkey_count; i++) {
+	for (int i = 0; i < device->port.pkey_tbl_len && i < VIEW_PKEYS; i++) {
 		snprintf(text, sizeof(text), "0x%04x", device->pkeys[i]);
 		put(writer, text, "%s/pkeys/%d", port, i);
 	}

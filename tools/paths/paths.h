@@ -37,6 +37,8 @@ const char *spot_find_closer(const char *path, struct spot *spot);
 static inline const char *spot_find(const char *path, struct spot *spot)
 {
 	spot->is_ours = spot->is_node = false;
+	/* <fcntl.h> promises that path is never NULL; programs do not keep that, and get EFAULT. */
+	__asm__("" : "+r"(path));
 	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd'))
 		return path;
 	return spot_find_closer(path, spot);

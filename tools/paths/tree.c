@@ -29,7 +29,7 @@
 enum {
 	BASE_SIZE = 256,
 	FRESH_MS = 100, /* how long a look at the devices serves */
-	SWEEP_AGE = 10, /* seconds; younger trees may not have got their lock yet */
+	SWEEP_AGE = 60, /* seconds in which a tree has got its lock for sure */
 	LOCK_FD = 200,	/* away from the low descriptors that programs count on */
 };
 
@@ -90,17 +90,25 @@ static int remove_tree(int parent, const char *name)
 	return unlinkat(parent, name, AT_REMOVEDIR) ? -errno : 0;
 }
 
-/* Removes a tree of ours whose process is gone: its lock can be had. */
+/*
+ * Removes a tree of ours whose process is gone: its lock can be had. One that is just being made
+ * has no lock yet, so only an old one without is taken for dead.
+ */
 static void sweep_one(int parent, const char *name)
 {
 	int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock;
 	struct stat st;
+	bool is_dead = false;
 
 	if (dir < 0)
 		return;
-	if (!fstat(dir, &st) && st.st_uid == geteuid() && time(NULL) - st.st_ctime >= SWEEP_AGE) {
+	if (!fstat(dir, &st) && st.st_uid == geteuid()) {
 		lock = openat(dir, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-		if (lock < 0 ? errno == ENOENT : !flock(lock, LOCK_EX | LOCK_NB))
+		if (lock >= 0)
+			is_dead = !flock(lock, LOCK_EX | LOCK_NB);
+		else
+			is_dead = errno == ENOENT && time(NULL) - st.st_ctime >= SWEEP_AGE;
+		if (is_dead)
 			remove_tree(parent, name);
 		if (lock >= 0)
 			close(lock);
@@ -121,13 +129,16 @@ static void sweep(const char *where, const char *prefix)
 	closedir(list);
 }
 
+/* The file gets its name when it is locked already, so whoever finds it free knows its owner dead.
+ */
 static int take_lock(const char *base)
 {
-	char path[BASE_SIZE + 8];
+	char made[BASE_SIZE + 16], path[BASE_SIZE + 16];
 	int fd, high;
 
+	snprintf(made, sizeof(made), "%s/lock.new", base);
 	snprintf(path, sizeof(path), "%s/lock", base);
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = open(made, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	high = fcntl(fd, F_DUPFD_CLOEXEC, LOCK_FD);
@@ -135,7 +146,7 @@ static int take_lock(const char *base)
 		close(fd);
 		fd = high;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
+	if (flock(fd, LOCK_EX | LOCK_NB) || rename(made, path)) {
 		close(fd);
 		return -EBUSY;
 	}
