@@ -45,13 +45,22 @@ int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
 	return 0;
 }
 
-int cq_destroy(struct cq *cq)
+int cq_check_idle(const struct cq *cq)
 {
 	unsigned int users = atomic_load(&cq->users);
 
 	if (users)
 		return refuse(REASON_CQ_BUSY, "CQ %u still serves %u queues", cq->ibv.handle,
 			      users);
+	return 0;
+}
+
+int cq_destroy(struct cq *cq)
+{
+	int ret = cq_check_idle(cq);
+
+	if (ret)
+		return ret;
 	atomic_fetch_sub(&cq->adapter->cq_count, 1);
 	pthread_spin_destroy(&cq->lock);
 	free(cq->ring);

@@ -49,6 +49,9 @@ static inline struct cq *cq_of(struct ibv_cq *ibv)
 int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq);
 int cq_destroy(struct cq *cq); /* EBUSY while it has users */
 
+/* That refusal alone, ahead of what cannot be taken back. */
+int cq_check_idle(const struct cq *cq);
+
 /* Keeps what is in it; refuses (EINVAL) fewer entries than it holds. */
 int cq_resize(struct cq *cq, uint32_t cqe);
 

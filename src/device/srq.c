@@ -199,12 +199,21 @@ int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq)
 	return 0;
 }
 
-int srq_destroy(struct srq *srq)
+int srq_check_idle(const struct srq *srq)
 {
 	unsigned int users = atomic_load(&srq->users);
 
 	if (users)
 		return refuse(REASON_SRQ_BUSY, "SRQ %u still serves %u QPs", srq->number, users);
+	return 0;
+}
+
+int srq_destroy(struct srq *srq)
+{
+	int ret = srq_check_idle(srq);
+
+	if (ret)
+		return ret;
 	table_remove(&srq->adapter->srqs, srq->number);
 	if (srq->adapter->host->quiesce)
 		srq->adapter->host->quiesce(srq->adapter);

@@ -36,11 +36,13 @@ int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge)
 void recv_queue_fini(struct recv_queue *queue);
 
 /*
- * Posts a list; on a bad one stops there, with *bad set to it and a positive errno (noted); those before it are posted.
+ * Posts a list; on a bad one stops there, with *bad set to it and a positive errno (noted); those
+ * before it are posted.
  */
 int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* A ring of another size, keeping what is in it. 0, or a positive errno (noted): EINVAL when it holds more. */
+/* A ring of another size, keeping what is in it. 0, or a positive errno (noted): EINVAL when it
+ * holds more. */
 int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr);
 
 /* Forgets what is posted: the QP was reset. */
@@ -65,8 +67,10 @@ static inline struct srq *srq_of(struct ibv_srq *ibv)
 	return (struct srq *)ibv;
 }
 
-int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq); /* attr gets what it got */
-int srq_destroy(struct srq *srq);
+int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr,
+	       struct srq **srq);	   /* attr gets what it got */
+int srq_destroy(struct srq *srq);	   /* EBUSY while it has users */
+int srq_check_idle(const struct srq *srq); /* that refusal alone */
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);
 int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
 

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Asynchronous events. An object's events go to the context that it was made from, the port's to
+ * every context that is open on the adapter. An event that was taken has to be acknowledged before
+ * its object can go; one that nobody took goes with it.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/face.h"
+
+struct queued_event {
+	struct cds_list_head node;
+	struct ibv_async_event event;
+};
+
+static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static CDS_LIST_HEAD(contexts); /* under contexts_lock */
+
+int async_open(struct context *context)
+{
+	int fd = event_fd_open();
+
+	if (fd < 0)
+		return refuse(REASON_NO_EVENT_FD, "%s", strerror(-fd));
+	context->verbs.context.async_fd = fd;
+	pthread_mutex_init(&context->async_lock, NULL);
+	CDS_INIT_LIST_HEAD(&context->async_events);
+	pthread_mutex_lock(&contexts_lock);
+	cds_list_add_tail(&context->node, &contexts);
+	pthread_mutex_unlock(&contexts_lock);
+	return 0;
+}
+
+void async_close(struct context *context)
+{
+	struct queued_event *queued, *next;
+
+	pthread_mutex_lock(&contexts_lock);
+	cds_list_del(&context->node);
+	pthread_mutex_unlock(&contexts_lock);
+	cds_list_for_each_entry_safe (queued, next, &context->async_events, node)
+		free(queued);
+	pthread_mutex_destroy(&context->async_lock);
+	close(context->verbs.context.async_fd);
+}
+
+/* ---- whom an event is about ---- */
+
+struct subject {
+	struct ibv_context *context; /* NULL: a port of the adapter */
+	const void *element;
+	struct async_target *target;
+	pthread_mutex_t *mutex;
+	pthread_cond_t *cond;
+	uint32_t *acknowledged;
+};
+
+static struct subject subject_cq(struct ibv_cq *cq)
+{
+	return (struct subject){cq->context, cq,	&face_of_cq(cq_of(cq))->async,
+				&cq->mutex,  &cq->cond, &cq->async_events_completed};
+}
+
+static struct subject subject_qp(struct ibv_qp *qp)
+{
+	return (struct subject){qp->context, qp,	&face_of_qp(qp_of(qp))->async,
+				&qp->mutex,  &qp->cond, &qp->events_completed};
+}
+
+static struct subject subject_srq(struct ibv_srq *srq)
+{
+	struct face_srq *face = srq_of(srq)->face;
+
+	return (struct subject){srq->context, srq,	  &face->async,
+				&srq->mutex,  &srq->cond, &srq->events_completed};
+}
+
+static struct subject subject_of(const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		return subject_cq(event->element.cq);
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return subject_qp(event->element.qp);
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return subject_srq(event->element.srq);
+	default:
+		return (struct subject){NULL, NULL, NULL, NULL, NULL, NULL};
+	}
+}
+
+/* ---- raising ---- */
+
+static void queue_event(struct context *context, const struct ibv_async_event *event,
+			const struct async_target *target)
+{
+	struct queued_event *queued = malloc(sizeof(*queued));
+
+	if (!queued) {
+		refuse(REASON_NO_MEMORY, "for an asynchronous event: %s is lost",
+		       ibv_event_type_str(event->event_type));
+		return;
+	}
+	queued->event = *event;
+	pthread_mutex_lock(&context->async_lock);
+	if (target && target->is_dying) {
+		free(queued);
+	} else {
+		cds_list_add_tail(&queued->node, &context->async_events);
+		event_fd_raise(context->verbs.context.async_fd);
+	}
+	pthread_mutex_unlock(&context->async_lock);
+}
+
+void async_event(struct adapter *adapter, const struct ibv_async_event *event)
+{
+	struct subject subject = subject_of(event);
+	struct context *context;
+
+	if (subject.context) {
+		queue_event(context_of(subject.context), event, subject.target);
+		return;
+	}
+	pthread_mutex_lock(&contexts_lock);
+	cds_list_for_each_entry (context, &contexts, node) {
+		if (context->adapter == adapter)
+			queue_event(context, event, NULL);
+	}
+	pthread_mutex_unlock(&contexts_lock);
+}
+
+/* ---- taking ---- */
+
+static bool take(struct context *context, struct ibv_async_event *event)
+{
+	struct queued_event *queued;
+	struct subject subject;
+
+	if (cds_list_empty(&context->async_events))
+		return false;
+	queued = cds_list_first_entry(&context->async_events, struct queued_event, node);
+	cds_list_del(&queued->node);
+	if (cds_list_empty(&context->async_events))
+		event_fd_clear(context->verbs.context.async_fd);
+	*event = queued->event;
+	free(queued);
+	subject = subject_of(event);
+	if (subject.target)
+		subject.target->delivered++;
+	return true;
+}
+
+int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
+{
+	struct context *context = context_of(ibv);
+
+	for (;;) {
+		bool is_taken;
+
+		pthread_mutex_lock(&context->async_lock);
+		is_taken = take(context, event);
+		pthread_mutex_unlock(&context->async_lock);
+		if (is_taken)
+			return 0;
+		if (event_fd_wait(ibv->async_fd))
+			return -1;
+	}
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct subject subject = subject_of(event);
+
+	if (!subject.context)
+		return;
+	pthread_mutex_lock(subject.mutex);
+	(*subject.acknowledged)++;
+	pthread_cond_signal(subject.cond);
+	pthread_mutex_unlock(subject.mutex);
+}
+
+/* ---- the end of an object ---- */
+
+static void drop_queued(struct context *context, const void *element)
+{
+	struct queued_event *queued, *next;
+	bool was_empty = cds_list_empty(&context->async_events);
+
+	cds_list_for_each_entry_safe (queued, next, &context->async_events, node) {
+		if (subject_of(&queued->event).element != element)
+			continue;
+		cds_list_del(&queued->node);
+		free(queued);
+	}
+	if (!was_empty && cds_list_empty(&context->async_events))
+		event_fd_clear(context->verbs.context.async_fd);
+}
+
+void async_retire(struct context *context, const void *element, struct async_target *target,
+		  pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged)
+{
+	unsigned int delivered;
+
+	pthread_mutex_lock(&context->async_lock);
+	target->is_dying = true;
+	drop_queued(context, element);
+	delivered = target->delivered;
+	pthread_mutex_unlock(&context->async_lock);
+
+	pthread_mutex_lock(mutex);
+	while (*acknowledged != delivered)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+void async_revive(struct context *context, struct async_target *target)
+{
+	pthread_mutex_lock(&context->async_lock);
+	target->is_dying = false;
+	pthread_mutex_unlock(&context->async_lock);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion channels. A channel lists the CQs that have events, each with its number of them, so
+ * that raising one needs no memory. The descriptor is readable while the list is not empty.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/face.h"
+
+static struct channel *channel_of(struct ibv_comp_channel *ibv)
+{
+	return (struct channel *)ibv;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
+{
+	struct context *context = context_of(ibv);
+	struct channel *channel = calloc(1, sizeof(*channel));
+	int fd;
+
+	if (!channel) {
+		errno = refuse(REASON_NO_MEMORY, "for a completion channel");
+		return NULL;
+	}
+	fd = event_fd_open();
+	if (fd < 0) {
+		free(channel);
+		errno = refuse(REASON_NO_EVENT_FD, "%s", strerror(-fd));
+		return NULL;
+	}
+	channel->ibv.context = ibv;
+	channel->ibv.fd = fd;
+	pthread_mutex_init(&channel->lock, NULL);
+	CDS_INIT_LIST_HEAD(&channel->ready);
+	atomic_fetch_add(&context->objects, 1);
+	return &channel->ibv;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	struct channel *channel = channel_of(ibv);
+	int users;
+
+	pthread_mutex_lock(&channel->lock);
+	users = ibv->refcnt;
+	pthread_mutex_unlock(&channel->lock);
+	if (users)
+		return verb_result(
+		    refuse(REASON_CHANNEL_BUSY, "the channel still serves %d CQs", users));
+	atomic_fetch_sub(&context_of(ibv->context)->objects, 1);
+	close(ibv->fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+	return 0;
+}
+
+void channel_tie(struct face_cq *face)
+{
+	pthread_mutex_lock(&face->channel->lock);
+	face->channel->ibv.refcnt++;
+	pthread_mutex_unlock(&face->channel->lock);
+}
+
+void channel_cq_event(struct cq *cq)
+{
+	struct face_cq *face = face_of_cq(cq);
+	struct channel *channel = face->channel;
+
+	if (!channel)
+		return;
+	pthread_mutex_lock(&channel->lock);
+	if (!face->pending++)
+		cds_list_add_tail(&face->node, &channel->ready);
+	event_fd_raise(channel->ibv.fd);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* The next event's CQ, NULL if there is none. Holds channel->lock. */
+static struct face_cq *take(struct channel *channel)
+{
+	struct face_cq *face;
+
+	if (cds_list_empty(&channel->ready))
+		return NULL;
+	face = cds_list_first_entry(&channel->ready, struct face_cq, node);
+	cds_list_del(&face->node);
+	if (--face->pending)
+		cds_list_add_tail(&face->node, &channel->ready);
+	else if (cds_list_empty(&channel->ready))
+		event_fd_clear(channel->ibv.fd);
+	face->delivered++;
+	return face;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+	struct channel *channel = channel_of(ibv);
+
+	for (;;) {
+		struct face_cq *face;
+
+		pthread_mutex_lock(&channel->lock);
+		face = take(channel);
+		if (face) {
+			*cq = &face->cq->ibv;
+			*cq_context = face->cq->ibv.cq_context;
+		}
+		pthread_mutex_unlock(&channel->lock);
+		if (face)
+			return 0;
+		if (event_fd_wait(ibv->fd))
+			return -1;
+	}
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+/* The CQ completes nothing any more, so nothing comes after what is pending now. */
+void channel_cut(struct face_cq *face)
+{
+	struct channel *channel = face->channel;
+	struct ibv_cq *cq = &face->cq->ibv;
+	unsigned int delivered;
+
+	pthread_mutex_lock(&channel->lock);
+	if (face->pending) {
+		face->pending = 0;
+		cds_list_del(&face->node);
+		if (cds_list_empty(&channel->ready))
+			event_fd_clear(channel->ibv.fd);
+	}
+	delivered = face->delivered;
+	pthread_mutex_unlock(&channel->lock);
+
+	pthread_mutex_lock(&cq->mutex);
+	while (cq->comp_events_completed != delivered)
+		pthread_cond_wait(&cq->cond, &cq->mutex);
+	pthread_mutex_unlock(&cq->mutex);
+
+	pthread_mutex_lock(&channel->lock);
+	channel->ibv.refcnt--;
+	pthread_mutex_unlock(&channel->lock);
+}

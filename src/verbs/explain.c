@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * VERBATIM_EXPLAIN=1: each refusal is told on stderr, in one line and one write, with its live
+ * values.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "explain/reason.h"
+
+static void tell(const struct reason_text *text, const char *live)
+{
+	char line[1024];
+	int length = snprintf(line, sizeof(line), "verbatim: %d %s: %s%s%s%s; %s [%s]\n",
+			      text->number, text->name, text->line, *live ? " (" : "", live,
+			      *live ? ")" : "", text->advice, text->where);
+
+	if (length < 0)
+		return;
+	if ((size_t)length >= sizeof(line)) {
+		length = sizeof(line) - 1;
+		line[length - 1] = '\n';
+	}
+	/* Nothing can be done about a stderr that does not take it. */
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return;
+}
+
+__attribute__((constructor)) static void explain_init(void)
+{
+	const char *wanted = getenv("VERBATIM_EXPLAIN");
+
+	if (wanted && *wanted && strcmp(wanted, "0"))
+		reason_set_sink(tell);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the face share: the library's own part of each object that a program holds a
+ * pointer to. An object is the device layer's struct with the ABI's struct at its head; what events
+ * and acknowledgements need hangs at its `face`.
+ *
+ * Locks, outermost first: the list of contexts, a context's async_lock or a channel's lock, an
+ * object's ABI mutex (it guards the acknowledged counts, with its condition). None is held while
+ * the engine is called.
+ */
+#ifndef VERBS_FACE_H
+#define VERBS_FACE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <urcu/list.h>
+
+#include <infiniband/verbs.h>
+
+#include "device/adapter.h"
+#include "device/cq.h"
+#include "device/qp.h"
+#include "device/srq.h"
+#include "engine/engine.h"
+#include "explain/reason.h"
+
+/* ---- devices and contexts ---- */
+
+struct device {
+	struct ibv_device ibv; /* first */
+	/* Provider libraries look behind struct ibv_device for a table of theirs: they find none.
+	 */
+	void *no_provider[8];
+	struct device_info info;
+	struct cds_list_head node;
+	unsigned int refs; /* of lists and contexts; under the lock in device.c */
+};
+
+struct context {
+	struct verbs_context verbs; /* ends with the ibv_context that programs hold */
+	struct device *device;
+	struct adapter *adapter;
+	struct cds_list_head node; /* of all contexts, see async.c */
+	atomic_uint objects;	   /* PDs, CQs and channels made from it and not yet gone */
+	pthread_mutex_t async_lock;
+	struct cds_list_head async_events; /* under async_lock, oldest first */
+};
+
+static inline struct context *context_of(struct ibv_context *ibv)
+{
+	return (struct context *)((char *)ibv - offsetof(struct context, verbs.context));
+}
+
+struct device *device_of(struct ibv_device *ibv);
+void device_get(struct device *device);
+void device_put(struct device *device);
+
+/* The extended and the plain entry points of each object's file, into a new context's tables. */
+void context_set_device_ops(struct verbs_context *verbs);
+void context_set_cq_ops(struct verbs_context *verbs);
+void context_set_cq_ex_ops(struct verbs_context *verbs);
+void context_set_qp_ops(struct verbs_context *verbs);
+void context_set_srq_ops(struct verbs_context *verbs);
+void context_set_port_ops(struct verbs_context *verbs);
+
+/* A positive errno as the int of a verb: also left in errno, where many programs look. */
+static inline int verb_result(int error)
+{
+	if (error)
+		errno = error;
+	return error;
+}
+
+/* ---- events ---- */
+
+/* What an object keeps about its asynchronous events; under the context's async_lock. */
+struct async_target {
+	unsigned int delivered; /* taken by the program: as many have to be acknowledged */
+	bool is_dying;		/* takes no more */
+};
+
+/* Joins the contexts that events go to, and leaves them. */
+int async_open(struct context *context);
+void async_close(struct context *context);
+
+/* The engine's callback. */
+void async_event(struct adapter *adapter, const struct ibv_async_event *event);
+
+/*
+ * An object is about to go: drops its events that nobody has taken, then waits until those that
+ * were taken are acknowledged. `element` is the object, `mutex`, `cond` and `acknowledged` are its
+ * ABI members. async_revive() takes it back where the destruction was refused.
+ */
+void async_retire(struct context *context, const void *element, struct async_target *target,
+		  pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged);
+void async_revive(struct context *context, struct async_target *target);
+
+/* ---- descriptors that are readable while something is queued ---- */
+
+int event_fd_open(void); /* -errno */
+void event_fd_raise(int fd);
+void event_fd_clear(int fd);
+/* 0 when readable; -1 with EAGAIN if the program made it non-blocking, EINTR. */
+int event_fd_wait(int fd);
+
+/* ---- completion queues and channels ---- */
+
+struct channel {
+	struct ibv_comp_channel ibv; /* first */
+	pthread_mutex_t lock;	     /* guards ibv.refcnt, ready, and what face_cq says so of */
+	struct cds_list_head ready;  /* CQs with events to take */
+};
+
+struct face_cq {
+	struct async_target async;
+	struct cq *cq;
+	struct channel *channel;   /* or NULL */
+	struct cds_list_head node; /* in channel->ready while `pending`; under its lock */
+	unsigned int pending;	   /* events to take; under the channel's lock */
+	unsigned int delivered;	   /* events taken; under the channel's lock */
+
+	/* of extended polling */
+	pthread_mutex_t poll_lock; /* from start_poll to end_poll, unless single-threaded */
+	bool is_single_threaded;
+	struct cqe current;
+};
+
+static inline struct face_cq *face_of_cq(const struct cq *cq)
+{
+	return cq->face;
+}
+
+/* The engine's callback: an armed CQ has its completion. */
+void channel_cq_event(struct cq *cq);
+
+/* A CQ's ties to its channel. cut waits until all of the CQ's events are acknowledged. */
+void channel_tie(struct face_cq *face);
+void channel_cut(struct face_cq *face);
+
+/* ibv_create_cq(), without the extended entry points. NULL and errno. */
+struct cq *face_create_cq(struct context *context, uint32_t cqe, void *cq_context,
+			  struct ibv_comp_channel *channel, uint32_t comp_vector);
+
+/* ---- queue pairs ---- */
+
+struct face_qp {
+	struct async_target async;
+	/* the builder of ibv_wr_*, under the send queue's lock */
+	uint64_t ops;	      /* IBV_QP_EX_WITH_*: what it was created for; 0 has no builder */
+	struct send_wqe *wqe; /* being built */
+	int error;	      /* the first, kept until ibv_wr_complete() */
+	bool has_destination; /* of a datagram */
+};
+
+static inline struct face_qp *face_of_qp(const struct qp *qp)
+{
+	return qp->face;
+}
+
+/* Sets the builder's entry points in an extended QP. */
+void wr_set_ops(struct ibv_qp_ex *qp);
+
+struct face_srq {
+	struct async_target async;
+};
+
+#endif
