@@ -302,3 +302,42 @@ void engine_close(struct adapter *adapter)
 	if (idle)
 		end(idle);
 }
+
+/* ---- what is shown ---- */
+
+bool engine_look(const char *name, void (*look)(struct adapter *adapter, void *data), void *data)
+{
+	struct station *station;
+	bool is_open = false;
+
+	pthread_mutex_lock(&lock);
+	if (running)
+		cds_list_for_each_entry (station, &running->stations, node)
+			if (!is_open && strcmp(station->info.name, name) == 0) {
+				is_open = true;
+				look(&station->adapter, data);
+			}
+	pthread_mutex_unlock(&lock);
+	return is_open;
+}
+
+void engine_link_counters(struct udp_counters *counters)
+{
+	struct udp_counters one;
+
+	memset(counters, 0, sizeof(*counters));
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; running && i < running->lane_count; i++) {
+		udp_link_counters(running->lanes[i]->link, &one);
+		counters->sent_packets += one.sent_packets;
+		counters->sent_bytes += one.sent_bytes;
+		counters->sends += one.sends;
+		counters->send_drops += one.send_drops;
+		counters->received_packets += one.received_packets;
+		counters->received_bytes += one.received_bytes;
+		counters->receives += one.receives;
+		counters->bad_icrc += one.bad_icrc;
+		counters->malformed += one.malformed;
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -19,6 +19,7 @@
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/qp.h"
+#include "link/udp.h"
 
 /* A network interface that carries a device: up, with an address. */
 struct device_info {
@@ -52,6 +53,15 @@ void engine_set_face(const struct engine_face *face);
  */
 int engine_open(const struct device_info *device, struct adapter **adapter);
 void engine_close(struct adapter *adapter);
+
+/*
+ * For those who show an adapter from outside: calls `look` with the device of that name, the engine's lock held. False if
+ * this process has not opened it.
+ */
+bool engine_look(const char *name, void (*look)(struct adapter *adapter, void *data), void *data);
+
+/* What this process has sent and received so far, over all its lanes and devices; zeros when it has none open. */
+void engine_link_counters(struct udp_counters *counters);
 
 /* transport_*_qp() with a lane chosen, locked and told. 0 or a positive errno. */
 int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);

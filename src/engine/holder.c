@@ -18,13 +18,6 @@
 #include "explain/reason.h"
 #include "wire/headers.h"
 
-struct holder {
-	unsigned int uid;
-	unsigned long inode;
-	long pid;	  /* 0: not found */
-	char command[32]; /* "" if not found */
-};
-
 const char *gid_text(const union ibv_gid *gid, char *text)
 {
 	if (gid_is_ipv4(gid))
@@ -124,18 +117,25 @@ static void find_process(struct holder *holder)
 		read_command(holder);
 }
 
+bool holder_find(const union ibv_gid *gid, struct holder *holder)
+{
+	memset(holder, 0, sizeof(*holder));
+	if (!(gid_is_ipv4(gid) && find_socket("/proc/net/udp", gid, true, holder)) &&
+	    !find_socket("/proc/net/udp6", gid, false, holder))
+		return false;
+	find_process(holder);
+	return true;
+}
+
 int holder_refuse(const union ibv_gid *gid)
 {
-	struct holder holder = {0};
+	struct holder holder;
 	char text[INET6_ADDRSTRLEN];
-	bool is_ipv4 = gid_is_ipv4(gid);
 
 	gid_text(gid, text);
-	if (!(is_ipv4 && find_socket("/proc/net/udp", gid, true, &holder)) &&
-	    !find_socket("/proc/net/udp6", gid, false, &holder))
+	if (!holder_find(gid, &holder))
 		return refuse(REASON_PORT_HELD, "%s, by something that /proc/net/udp does not show",
 			      text);
-	find_process(&holder);
 	if (!holder.pid && access("/sys/module/rdma_rxe", F_OK) == 0)
 		return refuse(REASON_PORT_HELD_BY_KERNEL, "%s", text);
 	if (holder.uid != getuid())

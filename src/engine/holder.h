@@ -5,7 +5,19 @@
 #ifndef ENGINE_HOLDER_H
 #define ENGINE_HOLDER_H
 
+#include <stdbool.h>
+
 #include <infiniband/verbs.h>
+
+struct holder {
+	unsigned int uid;
+	unsigned long inode;
+	long pid;	  /* 0: not found, being the kernel or a process we may not look into */
+	char command[32]; /* "" if not found */
+};
+
+/* Who has the port of this address, as far as /proc tells; false: no socket is bound there. */
+bool holder_find(const union ibv_gid *gid, struct holder *holder);
 
 /* Notes the reason and returns its errno, EADDRINUSE. `gid` is the address that was wanted. */
 int holder_refuse(const union ibv_gid *gid);

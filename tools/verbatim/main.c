@@ -19,6 +19,8 @@ static int command_version(int argc, char **argv);
 
 static const struct command commands[] = {
     {"run", command_run, "run [OPTIONS] [--] PROGRAM [ARGS...]   start a program on Verbatim"},
+    {"doctor", command_doctor,
+     "doctor [--json]                        say what works here, and why not"},
     {"explain", command_explain, "explain [NUMBER|NAME]                  say what a reason means"},
     {"help", command_help, "help                                   this text"},
     {"version", command_version, NULL},
