@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine as a whole, below the verbs: devices opened in a network namespace of the test's own,
+ * messages between two processes, changes of addresses and links, fork, exit, and that an idle
+ * engine sleeps.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "device/mr.h"
+#include "device/pd.h"
+#include "engine/engine.h"
+#include "explain/reason.h"
+
+enum { PATIENCE_MS = 10000, ROUNDS = 300, SIZE = 20000 };
+
+/* ---- what the engine tells ---- */
+
+static atomic_uint cq_events, gid_changes, port_errors, port_actives;
+
+static void on_cq_event(struct cq *cq)
+{
+	atomic_fetch_add(&cq_events, 1);
+}
+
+static void on_async_event(struct adapter *adapter, const struct ibv_async_event *event)
+{
+	if (event->event_type == IBV_EVENT_GID_CHANGE)
+		atomic_fetch_add(&gid_changes, 1);
+	if (event->event_type == IBV_EVENT_PORT_ERR)
+		atomic_fetch_add(&port_errors, 1);
+	if (event->event_type == IBV_EVENT_PORT_ACTIVE)
+		atomic_fetch_add(&port_actives, 1);
+}
+
+static const struct engine_face face = {.cq_event = on_cq_event, .async_event = on_async_event};
+
+/* Waits until the count is more than it was. */
+static bool grows(atomic_uint *count, unsigned int was)
+{
+	for (int i = 0; i < PATIENCE_MS / 10 && atomic_load(count) == was; i++)
+		poll(NULL, 0, 10);
+	return atomic_load(count) != was;
+}
+
+/* ---- the surroundings ---- */
+
+static void run(const char *command)
+{
+	if (system(command) != 0)
+		fail_msg("%s", command);
+}
+
+/* An ordinary user becomes root of a user namespace: `ip` keeps its capabilities only as user 0. */
+static int own_namespace(void **state)
+{
+	unsigned int uid = getuid();
+	FILE *map;
+
+	if (unshare(CLONE_NEWNET | (uid == 0 ? 0 : CLONE_NEWUSER)) < 0)
+		return 1;
+	if (uid) {
+		map = fopen("/proc/self/uid_map", "w");
+		if (!map || fprintf(map, "0 %u 1", uid) < 0 || fclose(map))
+			return 1;
+	}
+	engine_set_face(&face);
+	return system("ip link set lo up && ip link add va type veth peer name vb &&"
+		      "sysctl -qw net.ipv6.conf.va.disable_ipv6=1 && ip link set va up &&"
+		      "ip link set vb up && ip addr add 192.0.2.1/24 dev va");
+}
+
+static struct adapter *open_device(const char *netdev)
+{
+	struct device_info *devices;
+	struct adapter *adapter = NULL;
+	int count = engine_list_devices(&devices);
+
+	for (int i = 0; i < count; i++)
+		if (strcmp(devices[i].netdev, netdev) == 0)
+			assert_int_equal(engine_open(&devices[i], &adapter), 0);
+	assert_non_null(adapter);
+	free(devices);
+	return adapter;
+}
+
+/* ---- a side of a connection ---- */
+
+struct contact {
+	uint32_t qpn, rkey;
+	uint64_t addr;
+	union ibv_gid gid;
+};
+
+struct side {
+	struct adapter *adapter;
+	struct pd *pd;
+	struct cq *cq;
+	struct mr *mr;
+	struct qp *qp;
+	struct contact self, peer;
+	bool sleeps;	       /* on completion events, instead of polling */
+	char buffer[2 * SIZE]; /* what is sent, what is received */
+};
+
+static void side_open(struct side *side, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr_ex init = {
+	    .qp_type = type,
+	    .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+
+	memset(side, 0, sizeof(*side));
+	side->adapter = open_device("lo");
+	assert_int_equal(pd_create(side->adapter, &side->pd), 0);
+	assert_int_equal(cq_create(side->adapter, 64, &side->cq), 0);
+	assert_int_equal(mr_create(side->pd, side->buffer, sizeof(side->buffer),
+				   (uintptr_t)side->buffer,
+				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &side->mr),
+			 0);
+	init.send_cq = init.recv_cq = &side->cq->ibv;
+	assert_int_equal(engine_create_qp(side->pd, &init, &side->qp), 0);
+	side->self.qpn = side->qp->number;
+	side->self.rkey = side->mr->rkey;
+	side->self.addr = (uintptr_t)side->buffer;
+	assert_int_equal(port_gid(&side->adapter->port, 0, &side->self.gid), 0);
+}
+
+static void side_close(struct side *side)
+{
+	assert_int_equal(engine_destroy_qp(side->qp), 0);
+	assert_int_equal(mr_destroy(side->mr), 0);
+	assert_int_equal(cq_destroy(side->cq), 0);
+	assert_int_equal(pd_destroy(side->pd), 0);
+	engine_close(side->adapter);
+}
+
+static void side_connect(struct side *side)
+{
+	struct ibv_qp_attr attr = {
+	    .qp_state = IBV_QPS_INIT,
+	    .port_num = 1,
+	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	assert_int_equal(
+	    engine_modify_qp(side->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	    0);
+	attr = (struct ibv_qp_attr){
+	    .qp_state = IBV_QPS_RTR,
+	    .path_mtu = IBV_MTU_1024,
+	    .dest_qp_num = side->peer.qpn,
+	    .rq_psn = side->peer.qpn,
+	    .max_dest_rd_atomic = 1,
+	    .min_rnr_timer = 1,
+	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = side->peer.gid}},
+	};
+	assert_int_equal(engine_modify_qp(side->qp, &attr,
+					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	attr = (struct ibv_qp_attr){
+	    .qp_state = IBV_QPS_RTS,
+	    .timeout = 14,
+	    .retry_cnt = 7,
+	    .rnr_retry = 7,
+	    .sq_psn = side->self.qpn,
+	    .max_rd_atomic = 1,
+	};
+	assert_int_equal(engine_modify_qp(side->qp, &attr,
+					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					      IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+}
+
+static void post_receive(struct side *side)
+{
+	struct ibv_sge sge = {(uintptr_t)side->buffer + SIZE, SIZE, side->mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	assert_int_equal(qp_post_recv(side->qp, &wr, &bad), 0);
+}
+
+static void post_send(struct side *side, uint32_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)side->buffer, length, side->mr->lkey};
+	struct ibv_send_wr wr = {
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_SEND,
+	    .send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+
+	assert_int_equal(qp_post_send(side->qp, &wr, &bad), 0);
+	engine_doorbell(side->qp);
+}
+
+static uint64_t now_ms(void)
+{
+	return engine_now() / 1000000;
+}
+
+/* One completion, by polling or by sleeping on the event. */
+static void complete(struct side *side, enum ibv_wc_opcode *opcode)
+{
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+	struct ibv_wc wc;
+
+	while (cq_poll(side->cq, 1, &wc) == 0) {
+		assert_true(now_ms() < deadline);
+		if (!side->sleeps) {
+			engine_poll(side->cq);
+			continue;
+		}
+		unsigned int before = atomic_load(&cq_events);
+
+		cq_arm(side->cq, false);
+		engine_will_sleep(side->cq);
+		if (cq_poll(side->cq, 1, &wc))
+			break;
+		assert_true(grows(&cq_events, before));
+	}
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	*opcode = wc.opcode;
+}
+
+/* Sends or receives first, by turns; each message is checked. */
+static void ping_pong(struct side *side, bool starts)
+{
+	post_receive(side);
+	for (int round = 0; round < ROUNDS; round++) {
+		uint32_t length = (uint32_t)round * 61 % SIZE + 1;
+		bool is_sent = false, is_received = false;
+
+		memset(side->buffer, round, length);
+		if (starts)
+			post_send(side, length);
+		while (!is_sent || !is_received) {
+			enum ibv_wc_opcode opcode;
+
+			complete(side, &opcode);
+			if (opcode == IBV_WC_SEND) {
+				is_sent = true;
+				continue;
+			}
+			is_received = true;
+			assert_int_equal(side->buffer[SIZE], (char)round);
+			assert_int_equal(side->buffer[SIZE + length - 1], (char)round);
+			post_receive(side);
+			if (!starts)
+				post_send(side, length);
+		}
+	}
+}
+
+static void meet(struct side *side, int socket)
+{
+	char go = 0;
+
+	assert_int_equal(write(socket, &side->self, sizeof(side->self)), sizeof(side->self));
+	assert_int_equal(read(socket, &side->peer, sizeof(side->peer)), sizeof(side->peer));
+	side_connect(side);
+	assert_int_equal(write(socket, &go, 1), 1);
+	assert_int_equal(read(socket, &go, 1), 1);
+}
+
+static struct side side;
+
+/* The other process of a test; it ends with exit(), everything still open if `untidy`. */
+static pid_t start_other(int socket, bool starts, bool sleeps, bool untidy)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	alarm(30);
+	side_open(&side, IBV_QPT_RC);
+	side.sleeps = sleeps;
+	meet(&side, socket);
+	ping_pong(&side, starts);
+	assert_int_equal(read(socket, &(char){0}, 1), 1); /* the peer has what it was owed */
+	if (!untidy)
+		side_close(&side);
+	exit(0);
+}
+
+static void two_processes(bool sleeps, bool untidy)
+{
+	int ends[2], status = -1;
+	pid_t other;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	other = start_other(ends[1], true, sleeps, untidy);
+	assert_true(other > 0);
+	side_open(&side, IBV_QPT_RC);
+	side.sleeps = sleeps;
+	meet(&side, ends[0]);
+	ping_pong(&side, false);
+	assert_int_equal(write(ends[0], "", 1), 1);
+	assert_int_equal(waitpid(other, &status, 0), other);
+	assert_int_equal(status, 0);
+	side_close(&side);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* ---- tests ---- */
+
+static void a_device_is_opened_once(void **state)
+{
+	struct adapter *first = open_device("lo"), *second = open_device("lo");
+	union ibv_gid gid;
+
+	assert_ptr_equal(first, second);
+	assert_int_equal(port_gid(&first->port, 0, &gid), 0);
+	assert_true(gid_is_ipv4(&gid));
+	assert_int_equal(first->port.state, IBV_PORT_ACTIVE);
+	engine_close(second);
+	engine_close(first);
+}
+
+static void polling_processes_exchange_messages(void **state)
+{
+	two_processes(false, false);
+}
+
+static void sleeping_processes_exchange_messages(void **state)
+{
+	two_processes(true, false);
+}
+
+static void a_process_may_exit_with_all_open(void **state)
+{
+	two_processes(false, true);
+}
+
+static void changes_of_the_interface_reach_the_port(void **state)
+{
+	struct adapter *adapter = open_device("va");
+	unsigned int changes = atomic_load(&gid_changes);
+	union ibv_gid gid;
+
+	run("ip addr add 192.0.2.9/24 dev va");
+	assert_true(grows(&gid_changes, changes));
+	assert_int_equal(port_gid(&adapter->port, 1, &gid), 0);
+	assert_int_equal(gid.raw[15], 9);
+	changes = atomic_load(&gid_changes);
+	run("ip addr del 192.0.2.9/24 dev va");
+	assert_true(grows(&gid_changes, changes));
+	assert_int_equal(port_gid(&adapter->port, 1, &gid), -ENOENT);
+	assert_int_equal(port_gid(&adapter->port, 0, &gid), 0);
+
+	run("ip link set vb down");
+	assert_true(grows(&port_errors, 0));
+	run("ip link set vb up");
+	assert_true(grows(&port_actives, 0));
+	engine_close(adapter);
+}
+
+static void a_child_of_fork_starts_anew(void **state)
+{
+	int status = -1;
+	pid_t child;
+
+	side_open(&side, IBV_QPT_RC);
+	child = fork();
+	if (child == 0) {
+		struct ibv_qp_attr attr = {0};
+		struct ibv_qp_init_attr init;
+		struct adapter *adapter;
+		bool fine;
+
+		alarm(20);
+		fine = engine_query_qp(side.qp, &attr, &init) == EIO &&
+		       reason_last(NULL) == REASON_FORKED;
+		engine_doorbell(side.qp);
+		fine &= !engine_poll(side.cq);
+		engine_will_sleep(side.cq);
+		fine &= engine_destroy_qp(side.qp) == EIO;
+		engine_close(side.adapter);
+		adapter = open_device("lo");
+		fine &= adapter != side.adapter && adapter->slot != side.adapter->slot;
+		engine_close(adapter);
+		exit(fine ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	side_close(&side);
+}
+
+/* All descriptors beyond the first three. */
+static int count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void closing_gives_everything_back(void **state)
+{
+	int before = count_descriptors();
+
+	side_open(&side, IBV_QPT_UD);
+	assert_true(count_descriptors() > before);
+	side_close(&side);
+	assert_int_equal(count_descriptors(), before);
+}
+
+/* Voluntary switches of all threads but the caller's. */
+static unsigned long wakeups(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	unsigned long sum = 0;
+
+	while ((entry = readdir(dir))) {
+		char path[300], line[256];
+		unsigned long n;
+		FILE *file;
+
+		if (entry->d_name[0] == '.' || atoi(entry->d_name) == gettid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		file = fopen(path, "r");
+		while (file && fgets(line, sizeof(line), file))
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				sum += n;
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return sum;
+}
+
+static void an_idle_engine_sleeps(void **state)
+{
+	unsigned long before;
+
+	side_open(&side, IBV_QPT_RC);
+	for (int i = 0; i < 1000; i++) /* a poller that stops polling */
+		engine_poll(side.cq);
+	poll(NULL, 0, 100);
+	before = wakeups();
+	poll(NULL, 0, 1000);
+	assert_int_equal(wakeups(), before);
+	side_close(&side);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_device_is_opened_once),
+	    cmocka_unit_test(polling_processes_exchange_messages),
+	    cmocka_unit_test(sleeping_processes_exchange_messages),
+	    cmocka_unit_test(a_process_may_exit_with_all_open),
+	    cmocka_unit_test(changes_of_the_interface_reach_the_port),
+	    cmocka_unit_test(a_child_of_fork_starts_anew),
+	    cmocka_unit_test(closing_gives_everything_back),
+	    cmocka_unit_test(an_idle_engine_sleeps),
+	};
+
+	return cmocka_run_group_tests(tests, own_namespace, NULL);
+}
