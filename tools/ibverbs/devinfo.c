@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ibv_devinfo: its options, and which devices it prints.
+ */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
