@@ -24,6 +24,9 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 
 	memset(&cpus, 0xff, sizeof(cpus));
 	sigfillset(&all);
+	/* Faults in copies of the program's memory: blocked, they would end the process. */
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

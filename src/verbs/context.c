@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "verbs/face.h"
+#include "verbs/fault.h"
 #include "verbs/unsupported.h"
 
 static const struct engine_face face = {
@@ -75,6 +76,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	if (!context)
 		return NULL;
 	pthread_once(&face_once, set_face);
+	fault_guard();
 	ret = engine_open(&device->info, &context->adapter);
 	if (ret)
 		goto destroy;

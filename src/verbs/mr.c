@@ -9,6 +9,7 @@
 #include "device/mr.h"
 #include "device/pd.h"
 #include "verbs/face.h"
+#include "verbs/fault.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -40,6 +41,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 		errno = ret;
 		return NULL;
 	}
+	fault_guard();
 	errno = saved;
 	mr->ibv.context = pd->context;
 	return &mr->ibv;

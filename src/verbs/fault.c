@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SIGSEGV and SIGBUS: a fault in one of the device's copies becomes the copy's -EFAULT, every other
+ * one goes to whoever had the signal before us, as if we were not there.
+ *
+ * fault_guard() is called at each registration of memory: a program that installs a handler of its
+ * own later on is behind us again with its next region. What is left: between the two, and on
+ * threads of the program that block SIGSEGV, a fault in a copy is the program's.
+ */
+#define _GNU_SOURCE /* REG_RIP */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "device/memory.h"
+#include "verbs/fault.h"
+
+#ifdef __x86_64__
+
+static struct guard {
+	int number;
+	/* who had the signal before us, the first time and now; written before we are installed */
+	struct sigaction first, before;
+	bool is_installed;
+} guards[] = {{.number = SIGSEGV}, {.number = SIGBUS}};
+
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * Who was installed after us and then found behind us may chain to us: a circle. The turns of one
+ * delivery are counted in the siginfo's last bytes, which the kernel hands over as zeros; a
+ * variable would stay wrong when a handler leaves by siglongjmp().
+ */
+static uint64_t *turns_of(siginfo_t *info)
+{
+	return (uint64_t *)(void *)((char *)info + sizeof(*info) - sizeof(uint64_t));
+}
+
+/* The instruction is run again, and faults with nobody to catch it. */
+static void fault_default(int number)
+{
+	signal(number, SIG_DFL);
+}
+
+static void chain(int number, siginfo_t *info, void *context)
+{
+	struct guard *guard = &guards[number == SIGBUS];
+	uint64_t turn = (*turns_of(info))++;
+	struct sigaction *next = turn ? &guard->first : &guard->before;
+	struct sigaction action = *next;
+
+	if (turn > 1 || (!(action.sa_flags & SA_SIGINFO) &&
+			 (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN))) {
+		fault_default(number);
+		return;
+	}
+	if (action.sa_flags & SA_RESETHAND) {
+		next->sa_flags = 0;
+		next->sa_handler = SIG_DFL;
+	}
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(number, info, context);
+	else
+		action.sa_handler(number);
+	*turns_of(info) = 0;
+}
+
+static bool recover(ucontext_t *context)
+{
+	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+
+	if (!memory_recover(&pc))
+		return false;
+	context->uc_mcontext.gregs[REG_RIP] = (greg_t)pc;
+	return true;
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	/* One that somebody sent (si_code of 0 or less) is not a fault. */
+	if (info->si_code <= 0 || !recover(context))
+		chain(number, info, context);
+}
+
+static bool is_ours(const struct sigaction *action)
+{
+	return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_fault;
+}
+
+/* The program's own mask and flags stay in force for its handler. */
+static void install(struct guard *guard)
+{
+	struct sigaction now, ours;
+
+	if (sigaction(guard->number, NULL, &now) || is_ours(&now))
+		return;
+	guard->before = now;
+	if (!guard->is_installed)
+		guard->first = now;
+	guard->is_installed = true;
+	ours = now;
+	ours.sa_flags = (now.sa_flags & ~SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
+	ours.sa_sigaction = on_fault;
+	sigaction(guard->number, &ours, NULL);
+}
+
+void fault_guard(void)
+{
+	pthread_mutex_lock(&guard_lock);
+	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
+		install(&guards[i]);
+	pthread_mutex_unlock(&guard_lock);
+}
+
+/* The library may be unloaded: no signal may lead into it then. */
+__attribute__((destructor)) static void remove_guards(void)
+{
+	struct sigaction now;
+
+	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
+		if (guards[i].is_installed && !sigaction(guards[i].number, NULL, &now) &&
+		    is_ours(&now))
+			sigaction(guards[i].number, &guards[i].before, NULL);
+}
+
+#else
+
+void fault_guard(void)
+{
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Copies: every size and alignment, whole aligned quantities, the end last, and faults that come
+ * back as -EFAULT. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "device/memory.h"
+
+enum { PAGE = 4096 };
+
+/* Two pages, of which the second cannot be touched. */
+static char *pages;
+
+static void on_fault(int number, siginfo_t *info, void *data)
+{
+#ifdef __x86_64__
+	ucontext_t *context = data;
+	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+
+	if (memory_recover(&pc)) {
+		context->uc_mcontext.gregs[REG_RIP] = (greg_t)pc;
+		return;
+	}
+#endif
+	_exit(99);
+}
+
+static int setup(void **state)
+{
+	pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pages == MAP_FAILED || mprotect(pages + PAGE, PAGE, PROT_NONE))
+		return -1;
+	return 0;
+}
+
+/* In each test: cmocka puts a handler of its own before every one of them. */
+static void guard(void)
+{
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+
+	assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+	assert_int_equal(sigaction(SIGBUS, &action, NULL), 0);
+}
+
+static void fill(unsigned char *to, size_t length, unsigned int seed)
+{
+	for (size_t i = 0; i < length; i++)
+		to[i] = (unsigned char)(seed + i * 7);
+}
+
+static void every_size_and_alignment_is_copied_and_nothing_beside_it(void **state)
+{
+	unsigned char from[512], to[512], expected[512];
+
+	for (size_t size = 0; size <= 200; size++)
+		for (size_t from_at = 0; from_at < 16; from_at += 3)
+			for (size_t to_at = 0; to_at < 18; to_at++) {
+				fill(from, sizeof(from), (unsigned int)size);
+				memset(to, 0xee, sizeof(to));
+				memset(expected, 0xee, sizeof(expected));
+				memcpy(expected + to_at, from + from_at, size);
+				assert_int_equal(
+				    memory_store((char *)to + to_at, from + from_at, size), 0);
+				assert_memory_equal(to, expected, sizeof(to));
+				memset(to, 0xee, sizeof(to));
+				assert_int_equal(
+				    memory_load(to + to_at, (char *)from + from_at, size), 0);
+				assert_memory_equal(to, expected, sizeof(to));
+			}
+}
+
+static void a_large_copy_is_exact(void **state)
+{
+	size_t size = (1 << 20) + 13;
+	unsigned char *from = malloc(size + 1), *to = malloc(size + 1);
+
+	fill(from, size + 1, 3);
+	assert_int_equal(memory_store((char *)to + 1, from, size), 0);
+	assert_memory_equal(to + 1, from, size);
+	free(from);
+	free(to);
+}
+
+#ifdef __x86_64__
+static void a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there(void **state)
+{
+	unsigned char from[300];
+
+	guard();
+	fill(from, sizeof(from), 9);
+	for (size_t before = 0; before <= 130; before++) {
+		memset(pages, 0, PAGE);
+		assert_int_equal(memory_store(pages + PAGE - before, from, before + 1), -EFAULT);
+		assert_int_equal(memory_store(pages + PAGE - before, from, before), 0);
+		assert_memory_equal(pages + PAGE - before, from, before);
+	}
+}
+
+static void a_load_from_memory_that_is_gone_fails(void **state)
+{
+	char to[300];
+
+	guard();
+	for (size_t before = 0; before <= 130; before++) {
+		assert_int_equal(memory_load(to, pages + PAGE - before, before + 1), -EFAULT);
+		assert_int_equal(memory_load(to, pages + PAGE - before, before), 0);
+	}
+	assert_int_equal(memory_load(to, NULL, 8), -EFAULT);
+}
+
+static void an_address_that_no_process_has_fails(void **state)
+{
+	char to[8] = {0};
+
+	guard();
+	assert_int_equal(memory_load(to, (char *)(uintptr_t)0xdead000000000000, 8), -EFAULT);
+	assert_int_equal(memory_store((char *)(uintptr_t)0xdead000000000000, to, 8), -EFAULT);
+}
+
+static void atomics_on_memory_that_is_gone_fail(void **state)
+{
+	uint64_t old;
+
+	guard();
+	assert_int_equal(memory_fetch_add(pages + PAGE, 1, &old), -EFAULT);
+	assert_int_equal(memory_compare_swap(pages + PAGE, 0, 1, &old), -EFAULT);
+	assert_int_equal(memory_store_8(pages + PAGE, 1), -EFAULT);
+}
+
+static void no_instruction_of_others_is_recovered(void **state)
+{
+	uintptr_t pc = (uintptr_t)memcpy;
+
+	assert_false(memory_recover(&pc));
+	assert_int_equal(pc, (uintptr_t)memcpy);
+}
+#endif
+
+static void atomics_do_what_they_say(void **state)
+{
+	uint64_t word = 40, old = 0;
+
+	assert_int_equal(memory_fetch_add((char *)&word, 2, &old), 0);
+	assert_int_equal(old, 40);
+	assert_int_equal(word, 42);
+	assert_int_equal(memory_compare_swap((char *)&word, 41, 7, &old), 0);
+	assert_int_equal(old, 42);
+	assert_int_equal(word, 42);
+	assert_int_equal(memory_compare_swap((char *)&word, 42, 7, &old), 0);
+	assert_int_equal(old, 42);
+	assert_int_equal(word, 7);
+	assert_int_equal(memory_store_8((char *)&word, 99), 0);
+	assert_int_equal(word, 99);
+}
+
+/* ---- against another thread ---- */
+
+enum { ROUNDS = 20000, WORDS = 32 };
+
+static _Alignas(64) uint64_t shared[WORDS];
+static volatile int is_over;
+
+/* All words of one store are equal: a word that is none of the stored values was torn, one that is
+   newer than the one before it was stored out of order. */
+static void *watch(void *data)
+{
+	long *bad = data;
+
+	while (!is_over)
+		for (int i = WORDS - 1; i > 0; i--) {
+			uint64_t later = __atomic_load_n(&shared[i], __ATOMIC_ACQUIRE);
+			uint64_t earlier = __atomic_load_n(&shared[i - 1], __ATOMIC_ACQUIRE);
+
+			if (later >> 32 != (later & 0xffffffff) || earlier < later)
+				++*bad;
+		}
+	return NULL;
+}
+
+static void words_are_stored_whole_and_in_order(void **state)
+{
+	_Alignas(64) char from[sizeof(shared) + 8];
+	pthread_t thread;
+	long bad = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, watch, &bad), 0);
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		uint64_t value = round << 32 | round;
+
+		for (int i = 0; i < WORDS; i++)
+			memcpy(from + 4 + i * 8, &value, 8);
+		/* the source is at 4 mod 8, the destination at 8 mod 16: no vector covers whole
+		 * words of both */
+		memory_store((char *)shared, from + 4, 8);
+		memory_store((char *)(shared + 1), from + 12, sizeof(shared) - 8);
+	}
+	is_over = 1;
+	pthread_join(thread, NULL);
+	assert_int_equal(bad, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(every_size_and_alignment_is_copied_and_nothing_beside_it),
+	    cmocka_unit_test(a_large_copy_is_exact),
+#ifdef __x86_64__
+	    cmocka_unit_test(a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there),
+	    cmocka_unit_test(a_load_from_memory_that_is_gone_fails),
+	    cmocka_unit_test(an_address_that_no_process_has_fails),
+	    cmocka_unit_test(atomics_on_memory_that_is_gone_fail),
+	    cmocka_unit_test(no_instruction_of_others_is_recovered),
+#endif
+	    cmocka_unit_test(atomics_do_what_they_say),
+	    cmocka_unit_test(words_are_stored_whole_and_in_order),
+	};
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
