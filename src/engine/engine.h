@@ -55,12 +55,13 @@ int engine_open(const struct device_info *device, struct adapter **adapter);
 void engine_close(struct adapter *adapter);
 
 /*
- * For those who show an adapter from outside: calls `look` with the device of that name, the engine's lock held. False if
- * this process has not opened it.
+ * For those who show an adapter from outside: calls `look` with the device of that name, the
+ * engine's lock held. False if this process has not opened it.
  */
 bool engine_look(const char *name, void (*look)(struct adapter *adapter, void *data), void *data);
 
-/* What this process has sent and received so far, over all its lanes and devices; zeros when it has none open. */
+/* What this process has sent and received so far, over all its lanes and devices; zeros when it has
+ * none open. */
 void engine_link_counters(struct udp_counters *counters);
 
 /* transport_*_qp() with a lane chosen, locked and told. 0 or a positive errno. */

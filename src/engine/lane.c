@@ -72,6 +72,7 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	lane->engine = engine;
 	lane->index = index;
 	lane->ready_end = &lane->ready;
+	lane->patience = PATIENCE_NS;
 	lane->armed = lane->flush_at = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&lane->sources);
 	timer_queue_init(&lane->timers);
@@ -275,6 +276,7 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 		lane_run(lane, lane_now());
 		lane_unlock(lane);
 	}
+	atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
 }
 
 void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet)

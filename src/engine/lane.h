@@ -9,8 +9,12 @@
  *
  * The lane's thread is in one of two states. Parked: asleep in epoll on sockets, timer and kicks.
  * Napping, while a program polls: off the sockets, so that packets wake nobody; it looks once a
- * millisecond whether the poller is still there. A thread that calls lane_poll() often without
- * lane_will_sleep() is a poller.
+ * millisecond whether the poller is still there.
+ *
+ * A poller is who polls without a gap and without lane_will_sleep() for some time, `patience`. If
+ * it then stops, and packets are found to have waited for the end of a nap, patience doubles: a
+ * program that waits on memory between polls (for the last byte of a WRITE) soon has a parked
+ * thread for good.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -62,7 +66,8 @@ struct lane {
 	_Atomic(struct seat *) posted;	  /* QPs that have something to do, newest first */
 	_Atomic(struct parcel *) parcels; /* packets that came in elsewhere, newest first */
 	atomic_uint polls;
-	atomic_uint polls_awake; /* since the last lane_will_sleep() */
+	atomic_ulong seen;	    /* when a program last left a verb; 0: it said that it sleeps */
+	atomic_ulong polling_since; /* no gap since then */
 	atomic_bool has_poller;
 	atomic_bool is_kicked;
 	atomic_bool is_stopping;
@@ -72,6 +77,7 @@ struct lane {
 	struct seat *ready, **ready_end; /* to be run, oldest first */
 	struct timer_queue timers;
 	uint32_t seats;
+	uint64_t patience, poller_since;
 	struct udp_link *link;
 	uint64_t flush_at; /* packets wait for room in a socket; UINT64_MAX: none do */
 	uint64_t armed;	   /* when timer_fd goes off; UINT64_MAX: not */

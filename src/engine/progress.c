@@ -23,8 +23,10 @@
 #include "wire/headers.h"
 
 enum {
-	POLLER_AFTER = 64,     /* polls without a notification request in between */
-	LOOK_AROUND_EVERY = 8, /* polls: at all sockets, not only at the hot one */
+	GAP_NS = 10000, /* between two polls: someone has more to do than to poll */
+	PATIENCE_MAX_NS = 1 << 30,
+	RELIABLE_NS = 1000000000, /* this long a poller, and patience starts anew */
+	LOOK_AROUND_EVERY = 8,	  /* polls: at all sockets, not only at the hot one */
 	EVENTS = 16,
 	NAP_MS = 1,
 	FLUSH_RETRY_NS = 30000, /* a full socket */
@@ -250,61 +252,88 @@ bool lane_run(struct lane *lane, uint64_t now)
 
 /* ---- programs ---- */
 
-static void became_poller(struct lane *lane)
+/* Under the lane's lock. */
+static void become_poller(struct lane *lane, uint64_t now)
 {
-	if (!atomic_exchange(&lane->has_poller, true))
-		lane_kick(lane); /* off the sockets */
+	lane->poller_since = now;
+	atomic_store(&lane->has_poller, true);
+	lane_kick(lane); /* off the sockets */
+}
+
+/* Whether this poll is one of many without a gap between them. */
+static bool is_polling(struct lane *lane, uint64_t now)
+{
+	uint64_t seen = atomic_load_explicit(&lane->seen, memory_order_relaxed);
+
+	atomic_fetch_add_explicit(&lane->polls, 1, memory_order_relaxed);
+	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
+	if (now < seen + GAP_NS)
+		return true;
+	atomic_store_explicit(&lane->polling_since, now, memory_order_relaxed);
+	return false;
 }
 
 bool lane_poll(struct lane *lane)
 {
+	uint64_t now = lane_now();
 	unsigned int count;
-	uint64_t now;
 	bool did;
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return false;
-	atomic_fetch_add_explicit(&lane->polls, 1, memory_order_relaxed);
-	if (atomic_fetch_add_explicit(&lane->polls_awake, 1, memory_order_relaxed) >=
-		POLLER_AFTER &&
-	    !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
-		became_poller(lane);
+	did = is_polling(lane, now);
 	if (!lane_trylock(lane))
 		return false;
-	now = lane_now();
+	if (did && !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
+	    now > atomic_load_explicit(&lane->polling_since, memory_order_relaxed) + lane->patience)
+		become_poller(lane, now);
 	count = look(lane, now);
-	did = lane_run(lane, now);
+	did = lane_run(lane, now) || count;
 	lane_unlock(lane);
-	return count || did;
+	if (did)
+		atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
+	return did;
 }
 
 void lane_will_sleep(struct lane *lane)
 {
-	atomic_store_explicit(&lane->polls_awake, 0, memory_order_relaxed);
+	atomic_store_explicit(&lane->seen, 0, memory_order_relaxed);
 	if (atomic_exchange(&lane->has_poller, false))
 		lane_kick(lane); /* back to the sockets */
 }
 
 /* ---- the lane's thread ---- */
 
-static void turn(struct lane *lane)
+/* The number of packets that were waiting. With the lock held. */
+static unsigned int turn(struct lane *lane)
 {
-	uint64_t now;
+	uint64_t now = lane_now();
+	unsigned int count = look_around(lane, now, true);
 
-	lane_lock(lane);
-	now = lane_now();
-	look_around(lane, now, true);
 	lane_run(lane, now);
-	lane_unlock(lane);
+	return count;
 }
 
 static void park(struct lane *lane)
 {
 	struct epoll_event event;
 
+	lane_lock(lane);
 	turn(lane);
+	lane_unlock(lane);
 	if (!atomic_load(&lane->has_poller) && !atomic_load(&lane->is_stopping))
 		epoll_wait(lane->epoll_fd, &event, 1, -1);
+}
+
+/* Nobody polled during a whole nap. If something waited all the time, this should not happen often.
+ */
+static void take_over(struct lane *lane)
+{
+	lane_lock(lane);
+	atomic_store(&lane->has_poller, false);
+	if (turn(lane) && lane->patience < PATIENCE_MAX_NS)
+		lane->patience *= 2;
+	lane_unlock(lane);
 }
 
 /* Until there is news, or nobody polls any more. */
@@ -312,11 +341,20 @@ static void nap(struct lane *lane)
 {
 	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
 	struct pollfd kick = {.fd = lane->kick_fd, .events = POLLIN};
+	bool is_kicked = poll(&kick, 1, NAP_MS) > 0;
 
-	if (poll(&kick, 1, NAP_MS) > 0)
+	if (!is_kicked && polls == atomic_load_explicit(&lane->polls, memory_order_relaxed)) {
+		take_over(lane);
+		return;
+	}
+	if (!is_kicked && lane_now() < lane->poller_since + RELIABLE_NS)
+		return;
+	lane_lock(lane);
+	if (is_kicked)
 		turn(lane);
-	else if (polls == atomic_load_explicit(&lane->polls, memory_order_relaxed))
-		lane_will_sleep(lane);
+	else
+		lane->patience = PATIENCE_NS;
+	lane_unlock(lane);
 }
 
 void *lane_thread(void *data)

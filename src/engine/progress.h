@@ -10,6 +10,8 @@
 
 #include "engine/lane.h"
 
+enum { PATIENCE_NS = 100000 }; /* at first, see lane.h */
+
 /* Moves what was posted to the end of `ready`, in its order. */
 void lane_take_posted(struct lane *lane);
 

@@ -19,9 +19,9 @@
 #include "transport/transport.h"
 
 /*
- * Empty polls between two sched_yield(): with more spinning programs than cores a poller has to let others run, the peer
- * that it waits for above all. Two that share a core take 8 us a message with 4 here and 18 us with 32; where nobody
- * waits for the core it makes no difference.
+ * Empty polls between two sched_yield(): with more spinning programs than cores a poller has to let
+ * others run, the peer that it waits for above all. Two that share a core take 8 us a message with
+ * 4 here and 18 us with 32; where nobody waits for the core it makes no difference.
  */
 enum { YIELD_EVERY = 4 };
 
