@@ -85,7 +85,10 @@ struct ibv_ah {
 	uint32_t handle;
 };
 
-/* errno EINVAL: no such port or GID index, or no GRH on RoCE. Man: ibv_create_ah(3). */
+/*
+ * An address to send datagrams to. errno EINVAL: no such port or GID index, no GRH on RoCE, no
+ * dgid, or one of the other IP version than the source's GID; ENOMEM. Man: ibv_create_ah(3).
+ */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /* Work requests that name it must have completed. Man: ibv_create_ah(3). */
@@ -93,7 +96,8 @@ int ibv_destroy_ah(struct ibv_ah *ah);
 
 /*
  * From a received datagram the way back to its sender. `grh` is the head of the buffer and is
- * looked at if wc->wc_flags has IBV_WC_GRH. 0, or -1 with errno. Man: ibv_create_ah_from_wc(3).
+ * looked at if wc->wc_flags has IBV_WC_GRH, as all of RoCE have. 0, or -1 with errno (EINVAL: it is
+ * none, or did not come to this device). Man: ibv_create_ah_from_wc(3).
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr);

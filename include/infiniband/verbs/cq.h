@@ -34,7 +34,7 @@ struct ibv_cq {
 	uint32_t async_events_completed;
 };
 
-/* Man: ibv_create_comp_channel(3). */
+/* A channel for events of any number of CQs. Man: ibv_create_comp_channel(3). */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 
 /* EBUSY while a CQ uses it. Man: ibv_create_comp_channel(3). */
@@ -42,7 +42,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /*
  * A CQ for at least `cqe` completions. channel NULL: no events. comp_vector: 0 up to
- * context->num_comp_vectors - 1. errno EINVAL: cqe below 1 or above max_cqe. Man: ibv_create_cq(3).
+ * context->num_comp_vectors - 1. errno EINVAL: cqe below 1 or above max_cqe, no such vector, a
+ * channel of another context; ENOMEM. Man: ibv_create_cq(3).
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
@@ -68,8 +69,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
 /*
- * Takes up to num_entries completions: their number, 0 if there is none, negative on failure (the
- * CQ overran). Never waits. Man: ibv_poll_cq(3).
+ * Takes up to num_entries completions, oldest first: their number, 0 if there is none. Negative
+ * once the CQ overran, after what it held: it is lost then (IBV_EVENT_CQ_ERR), so give it room for
+ * all that may complete. Never waits. Man: ibv_poll_cq(3).
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -222,7 +224,10 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 	return (struct ibv_cq *)cq;
 }
 
-/* Man: ibv_create_cq_ex(3). */
+/*
+ * As ibv_create_cq, with a choice of fields. errno EOPNOTSUPP: a field or flag that the device
+ * lacks. Man: ibv_create_cq_ex(3).
+ */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
 {

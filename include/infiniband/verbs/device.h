@@ -285,8 +285,8 @@ enum ibv_fork_status {
 
 /*
  * The devices there are now, as an array that ends with NULL; their number goes to *num_devices
- * unless that is NULL. Free it with ibv_free_device_list. NULL with errno ENOMEM, EPERM or ENOSYS
- * on failure; no devices is an empty list, not a failure. Man: ibv_get_device_list(3).
+ * unless that is NULL. Free it with ibv_free_device_list. NULL with errno (ENOMEM, EIO) on failure;
+ * no devices is an empty list, not a failure. Man: ibv_get_device_list(3).
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
@@ -304,12 +304,16 @@ int ibv_get_device_index(struct ibv_device *device);
 /* The node GUID, in network byte order; 0 on failure. Man: ibv_get_device_guid(3). */
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
-/* Opens the device; everything else hangs on the context. Man: ibv_open_device(3). */
+/*
+ * Opens the device; everything else hangs on the context. A device may be opened several times, by
+ * several processes of one user. errno EADDRINUSE: its UDP port 4791 is somebody else's; EAGAIN,
+ * EMFILE, ENOMEM: the system's limits; ENODEV: its interface went down. Man: ibv_open_device(3).
+ */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
 /*
- * Closes the context. Objects that are still alive on it are not destroyed for the program: destroy
- * them before. Man: ibv_open_device(3).
+ * Closes the context, and always gives 0. It does not destroy what was made from it: objects left
+ * behind keep the device until the process ends. Man: ibv_open_device(3).
  */
 int ibv_close_device(struct ibv_context *context);
 
@@ -320,8 +324,10 @@ struct ibv_context *ibv_import_device(int cmd_fd);
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
 /*
- * Makes fork() safe while memory is registered. To be called before the first registration, else
- * EINVAL. With Verbatim, which pins nothing, there is nothing to do. Man: ibv_fork_init(3).
+ * Makes fork() safe for the parent's registered memory; on hardware to be called before the first
+ * registration. With Verbatim, which pins nothing, there is nothing to do, and it gives 0. In the
+ * child all that was opened before is dead (errno EIO): open the device anew. Man:
+ * ibv_fork_init(3).
  */
 int ibv_fork_init(void);
 

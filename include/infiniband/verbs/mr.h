@@ -42,9 +42,10 @@ struct ibv_mr {
 };
 
 /*
- * Registers `length` bytes at `addr`, both as they are: no alignment is asked for. Many threads
- * may register at once. errno EINVAL: access flags that contradict one another, or an empty
- * address range; EFAULT: nothing mapped there; ENOMEM. Man: ibv_reg_mr(3).
+ * Registers `length` bytes at `addr`, both as they are: no alignment is asked for. errno EINVAL:
+ * REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown flags, or a range past the end of the
+ * address space; EFAULT: a part of it is not mapped (allowed with ON_DEMAND); ENOMEM: max_mr, or
+ * memory. Man: ibv_reg_mr(3).
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 

@@ -104,7 +104,7 @@ struct ibv_port_attr {
 
 /*
  * Port state and limits. Called through the macro below, which gives the library the size of the
- * caller's struct; the plain function fills it up to port_cap_flags2 and no further.
+ * caller's struct; the plain function knows of no members from port_cap_flags2 on.
  * EINVAL: no such port. Man: ibv_query_port(3).
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
@@ -133,8 +133,9 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 const char *ibv_port_state_str(enum ibv_port_state port_state);
 
 /*
- * GID `index` of the port; an empty row gives zeroes. 0, or -1 with errno. Which index suits: with
- * RoCE one whose address routes to the peer. Man: ibv_query_gid(3).
+ * GID `index` of the port; an empty row gives zeroes. 0, or -1 with errno (EINVAL: no such port or
+ * index). Which index to choose: with RoCE one whose address reaches the peer; one that is
+ * ::ffff:a.b.c.d goes over IPv4. Man: ibv_query_gid(3).
  */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
@@ -142,8 +143,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 
 /*
- * A GID with its type and interface. ENODATA: the row is empty; EINVAL: no such port or row, or
- * flags not 0. Man: ibv_query_gid_ex(3).
+ * A GID with its type and interface. ENODATA: the row is empty; EINVAL: no such port or row;
+ * EOPNOTSUPP: flags is not 0. Man: ibv_query_gid_ex(3).
  */
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 				   uint32_t gid_index, struct ibv_gid_entry *entry, uint32_t flags)
@@ -155,8 +156,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size);
 
 /*
- * All rows in use of all ports, at most `max_entries`: their number, or a negative errno, -EINVAL
- * also where there is no room for them all. Man: ibv_query_gid_table(3).
+ * All rows in use of all ports: their number, or a negative errno (-EINVAL: more than max_entries;
+ * -EOPNOTSUPP: flags is not 0). The table may change between two calls, see IBV_EVENT_GID_CHANGE.
+ * Man: ibv_query_gid_table(3).
  */
 static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 					  struct ibv_gid_entry *entries, size_t max_entries,
@@ -165,10 +167,11 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 	return _ibv_query_gid_table(context, entries, max_entries, flags, sizeof(*entries));
 }
 
-/* P_Key `index` of the port. 0, or -1 with errno. Man: ibv_query_pkey(3). */
+/* P_Key `index` of the port. 0, or -1 with errno (EINVAL: no such index). Man: ibv_query_pkey(3).
+ */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 
-/* Where in the port's table a P_Key is, or -1. Man: ibv_get_pkey_index(3). */
+/* Where in the port's table a P_Key is, or -1 with errno EINVAL. Man: ibv_get_pkey_index(3). */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 
 #ifdef __cplusplus

@@ -29,8 +29,8 @@ enum ibv_wr_opcode {
 	IBV_WR_SEND_WITH_INV, /* invalidates a key of the peer */
 	IBV_WR_TSO,
 	IBV_WR_DRIVER1,
-	IBV_WR_FLUSH = 14,
-	IBV_WR_ATOMIC_WRITE = 15, /* 8 bytes, aligned */
+	IBV_WR_FLUSH = 14,	  /* by ibv_wr_flush only */
+	IBV_WR_ATOMIC_WRITE = 15, /* 8 bytes, aligned, inline */
 };
 
 /* A few words on the opcode; never NULL. */

@@ -230,7 +230,8 @@ struct ibv_qp {
 
 /*
  * A QP in RESET. cap: at least what was asked for, on return what it has. errno EINVAL: beyond the
- * device's limits, or no such type; ENOMEM. Man: ibv_create_qp(3).
+ * device's limits, a CQ missing, or PD, CQs and SRQ of different contexts; EOPNOTSUPP: a type that
+ * the device lacks; ENOMEM: max_qp, or memory. Man: ibv_create_qp(3).
  */
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
@@ -265,8 +266,13 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 }
 
 /*
- * Sets the attributes of attr_mask, all or none. EINVAL: an attribute that is missing for the step,
- * not allowed in it, or out of range; no such step. Man: ibv_modify_qp(3).
+ * Sets the attributes of attr_mask, all or none. Beside IBV_QP_STATE the steps need
+ *   INIT  PKEY_INDEX, PORT, and ACCESS_FLAGS (RC, UC) or QKEY (UD)
+ *   RTR   RC, UC: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC also MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
+ *   RTS   SQ_PSN; RC also TIMEOUT, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC
+ * and each takes some more; from any state RESET and, but from RESET, ERR need none. EINVAL: an
+ * attribute missing, not allowed in this step, or out of range; or no such step.
+ * Man: ibv_modify_qp(3).
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
@@ -279,8 +285,8 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 }
 
 /*
- * The attributes of attr_mask and perhaps more; sets qp->state. init_attr is filled as well and
- * must not be NULL. Man: ibv_query_qp(3).
+ * The attributes of attr_mask and perhaps more; sets qp->state, which an error may have changed.
+ * init_attr is filled as well and must not be NULL. Man: ibv_query_qp(3).
  */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
@@ -309,8 +315,10 @@ int ibv_destroy_qp(struct ibv_qp *qp);
 
 /*
  * Posts a list of sends, in order; on failure *bad_wr is the first that was not taken, those before
- * it are posted. ENOMEM: the queue is full; EINVAL: the QP's state, too many entries, an opcode
- * that this QP cannot do. Man: ibv_post_send(3).
+ * it are posted. ENOMEM: the queue is full; EINVAL: the QP is not in RTS, SQD, SQE or ERR, too many
+ * entries or too much inline data, an opcode or flag that this QP does not know, no or another PD's
+ * address handle; EFAULT: inline data that cannot be read. What lkeys, rkeys and lengths are worth
+ * shows in the completion. Man: ibv_post_send(3).
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -318,7 +326,10 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return qp->context->ops.post_send(qp, wr, bad_wr);
 }
 
-/* Posts a list of receives, likewise; not for a QP with an SRQ. Man: ibv_post_recv(3). */
+/*
+ * Posts a list of receives, likewise. EINVAL: the QP is in RESET, or has an SRQ: then post to that.
+ * Man: ibv_post_recv(3).
+ */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				struct ibv_recv_wr **bad_wr)
 {

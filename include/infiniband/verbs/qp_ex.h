@@ -5,7 +5,8 @@
  * posts all or none. The QP is locked from start to complete or abort. Errors show in complete.
  *
  * The QP is made by ibv_create_qp_ex with the operations in send_ops_flags; others must not be
- * called. Man: ibv_wr_post(3).
+ * called (here ibv_wr_complete refuses the batch with EINVAL, hardware may crash).
+ * Man: ibv_wr_post(3).
  */
 #ifndef INFINIBAND_VERBS_QP_EX_H
 #define INFINIBAND_VERBS_QP_EX_H

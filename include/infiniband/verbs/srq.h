@@ -79,7 +79,10 @@ struct ibv_srq {
  */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
-/* Man: ibv_create_srq_ex(3). */
+/*
+ * As ibv_create_srq, for every kind. errno EOPNOTSUPP: a kind that the device lacks; EINVAL: what
+ * the kind needs is missing. Man: ibv_create_srq_ex(3).
+ */
 static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 						struct ibv_srq_init_attr_ex *srq_init_attr_ex)
 {
@@ -100,10 +103,13 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	return vctx->create_srq_ex(context, srq_init_attr_ex);
 }
 
-/* Resizes, or arms the limit for one event. EINVAL: limit above size. Man: ibv_modify_srq(3). */
+/*
+ * Resizes, or arms the limit for one event. EINVAL: a limit above the size, or a size below what is
+ * posted. Man: ibv_modify_srq(3).
+ */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
 
-/* Man: ibv_query_srq(3). */
+/* What it has, and the limit if it is still armed, else 0. Man: ibv_query_srq(3). */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
 /* The number that an XRC sender names it by. Man: ibv_get_srq_num(3). */
