@@ -20,6 +20,26 @@
 
 /* ---- devices and contexts ---- */
 
+static pthread_mutex_t refs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void device_get(struct device_1_0 *device)
+{
+	pthread_mutex_lock(&refs_lock);
+	device->refs++;
+	pthread_mutex_unlock(&refs_lock);
+}
+
+static void device_put(struct device_1_0 *device)
+{
+	uintptr_t left;
+
+	pthread_mutex_lock(&refs_lock);
+	left = --device->refs;
+	pthread_mutex_unlock(&refs_lock);
+	if (!left)
+		free(device);
+}
+
 /* list[-1] keeps the real list. */
 COMPAT_1_0(struct device_1_0 **, ibv_get_device_list, int *num_devices)
 {
@@ -39,6 +59,7 @@ COMPAT_1_0(struct device_1_0 **, ibv_get_device_list, int *num_devices)
 		if (!list[i + 1])
 			goto free_list;
 		list[i + 1]->real = real[i];
+		list[i + 1]->refs = 1;
 	}
 	if (num_devices)
 		*num_devices = n;
@@ -54,12 +75,10 @@ free_real:
 	return NULL;
 }
 
-/* A device that was opened stays, as its context points to it. */
 COMPAT_1_0(void, ibv_free_device_list, struct device_1_0 **list)
 {
 	for (struct device_1_0 **device = list; *device; device++)
-		if (!(*device)->sysfs_dev)
-			free(*device);
+		device_put(*device);
 	ibv_free_device_list((struct ibv_device **)list[-1]);
 	free(list - 1);
 }
@@ -163,7 +182,7 @@ COMPAT_1_0(struct context_1_0 *, ibv_open_device, struct device_1_0 *device)
 		free(context);
 		return NULL;
 	}
-	device->sysfs_dev = device; /* from here on it lives as long as the process */
+	device_get(device);
 	context->device = device;
 	context->cmd_fd = context->real->cmd_fd;
 	context->async_fd = context->real->async_fd;
@@ -180,9 +199,11 @@ COMPAT_1_0(int, ibv_close_device, struct context_1_0 *context)
 {
 	int ret = ibv_close_device(context->real);
 
-	if (!ret)
-		free(context);
-	return ret;
+	if (ret)
+		return ret;
+	device_put(context->device);
+	free(context);
+	return 0;
 }
 
 COMPAT_1_0(int, ibv_query_device, struct context_1_0 *context, struct ibv_device_attr *attr)

@@ -16,7 +16,7 @@ struct send_wr_1_0;
 struct recv_wr_1_0;
 
 struct device_1_0 {
-	void *sysfs_dev;
+	uintptr_t refs; /* was a pointer, of no use to programs: the list and each context */
 	void *sysfs_ibdev;
 	struct ibv_device *real; /* was the driver's */
 	struct _ibv_device_ops ops;
