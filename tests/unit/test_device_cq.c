@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues: order, arming, overrun, resizing, and what goes with a QP. */
+#include "fixture.h"
+
+static struct cq *cq_new(uint32_t cqe)
+{
+	struct cq *cq;
+
+	assert_int_equal(cq_create(&adapter, cqe, &cq), 0);
+	return cq;
+}
+
+static int push(struct cq *cq, uint64_t wr_id, uint32_t qpn)
+{
+	struct ibv_wc wc = {.wr_id = wr_id, .qp_num = qpn};
+
+	return cq_push(cq, &wc, false, wr_id * 10);
+}
+
+static void completions_come_in_order_around_the_ring(void **state)
+{
+	struct cq *cq = cq_new(3);
+	struct ibv_wc wc[4];
+	uint64_t pushed = 0, polled = 0;
+
+	for (int round = 0; round < 50; round++) {
+		for (int i = 0; i < 1 + round % 3; i++)
+			assert_int_equal(push(cq, pushed++, 1), 0);
+		assert_int_equal(cq_poll(cq, 4, wc), 1 + round % 3);
+		for (int i = 0; i < 1 + round % 3; i++)
+			assert_int_equal(wc[i].wr_id, polled++);
+	}
+	assert_int_equal(cq_poll(cq, 4, wc), 0);
+	assert_int_equal(cq_destroy(cq), 0);
+}
+
+static void no_more_is_taken_than_asked_for(void **state)
+{
+	struct cq *cq = cq_new(8);
+	struct ibv_wc wc[2];
+
+	for (int i = 0; i < 5; i++)
+		push(cq, i, 1);
+	assert_int_equal(cq_poll(cq, 2, wc), 2);
+	assert_int_equal(cq_poll(cq, 0, wc), 0);
+	assert_int_equal(cq_poll(cq, 2, wc), 2);
+	assert_int_equal(cq_poll(cq, 2, wc), 1);
+	assert_int_equal(wc[0].wr_id, 4);
+	cq_destroy(cq);
+}
+
+static void one_comes_with_its_time(void **state)
+{
+	struct cq *cq = cq_new(8);
+	struct cqe cqe;
+
+	push(cq, 7, 1);
+	assert_int_equal(cq_poll_one(cq, &cqe), 0);
+	assert_int_equal(cqe.wc.wr_id, 7);
+	assert_int_equal(cqe.timestamp, 70);
+	assert_int_equal(cq_poll_one(cq, &cqe), -ENOENT);
+	cq_destroy(cq);
+}
+
+/* ---- arming ---- */
+
+static void an_armed_cq_tells_once(void **state)
+{
+	struct cq *cq = cq_new(8);
+
+	push(cq, 1, 1);
+	assert_int_equal(fixture_cq_events, 0);
+	cq_arm(cq, false);
+	assert_int_equal(fixture_cq_events, 0);
+	push(cq, 2, 1);
+	assert_int_equal(fixture_cq_events, 1);
+	push(cq, 3, 1);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_destroy(cq);
+}
+
+static void armed_for_solicited_ones_it_waits_for_these_and_for_errors(void **state)
+{
+	struct cq *cq = cq_new(8);
+	struct ibv_wc good = {0}, bad = {.status = IBV_WC_WR_FLUSH_ERR};
+
+	cq_arm(cq, true);
+	cq_push(cq, &good, false, 0);
+	assert_int_equal(fixture_cq_events, 0);
+	cq_push(cq, &good, true, 0);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_arm(cq, true);
+	cq_push(cq, &bad, false, 0);
+	assert_int_equal(fixture_cq_events, 2);
+	cq_destroy(cq);
+}
+
+static void the_stronger_arming_stays(void **state)
+{
+	struct cq *cq = cq_new(8);
+	struct ibv_wc good = {0};
+
+	cq_arm(cq, false);
+	cq_arm(cq, true);
+	cq_push(cq, &good, false, 0);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_arm(cq, true);
+	cq_arm(cq, false);
+	cq_push(cq, &good, false, 0);
+	assert_int_equal(fixture_cq_events, 2);
+	cq_destroy(cq);
+}
+
+/* ---- overrun ---- */
+
+static void an_overrun_is_an_error_of_the_cq_for_good(void **state)
+{
+	struct cq *cq = cq_new(2);
+	struct ibv_wc wc[3];
+	const char *live;
+
+	push(cq, 1, 1);
+	push(cq, 2, 1);
+	assert_int_equal(push(cq, 3, 0x77), -EOVERFLOW);
+	assert_int_equal(reason_last(&live), REASON_CQ_OVERRUN);
+	assert_non_null(strstr(live, "QP 0x77"));
+	assert_int_equal(fixture_event_count, 1);
+	assert_int_equal(fixture_events[0].event_type, IBV_EVENT_CQ_ERR);
+	assert_ptr_equal(fixture_events[0].element.cq, &cq->ibv);
+	assert_int_equal(push(cq, 4, 1), -EOVERFLOW);
+	assert_int_equal(fixture_event_count, 1);
+	assert_int_equal(cq_poll(cq, 3, wc), 2);
+	assert_int_equal(wc[1].wr_id, 2);
+	assert_int_equal(cq_poll(cq, 3, wc), -EOVERFLOW);
+	assert_int_equal(push(cq, 5, 1), -EOVERFLOW);
+	cq_destroy(cq);
+}
+
+static void an_overrun_that_is_ignored_loses_the_oldest(void **state)
+{
+	struct cq *cq = cq_new(2);
+	struct ibv_wc wc[3];
+
+	cq->ignore_overrun = true;
+	for (int i = 1; i <= 5; i++)
+		assert_int_equal(push(cq, i, 1), 0);
+	assert_int_equal(fixture_event_count, 0);
+	assert_int_equal(cq_poll(cq, 3, wc), 2);
+	assert_int_equal(wc[0].wr_id, 4);
+	assert_int_equal(wc[1].wr_id, 5);
+	cq_destroy(cq);
+}
+
+/* ---- resizing, forgetting ---- */
+
+static void resizing_keeps_what_is_there(void **state)
+{
+	struct cq *cq = cq_new(3);
+	struct ibv_wc wc[8];
+
+	push(cq, 0, 1);
+	cq_poll(cq, 1, wc);
+	for (int i = 1; i <= 3; i++)
+		push(cq, i, 1);
+	assert_int_equal(cq_resize(cq, 7), 0);
+	assert_int_equal(cq->ibv.cqe, 7);
+	for (int i = 4; i <= 7; i++)
+		assert_int_equal(push(cq, i, 1), 0);
+	assert_int_equal(cq_poll(cq, 8, wc), 7);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(wc[i].wr_id, i + 1);
+	cq_destroy(cq);
+}
+
+static void a_size_below_what_it_holds_is_refused(void **state)
+{
+	struct cq *cq = cq_new(4);
+	struct ibv_wc wc[4];
+
+	push(cq, 1, 1);
+	push(cq, 2, 1);
+	assert_refused(cq_resize(cq, 1), EINVAL, REASON_CQ_RESIZE, "2 completions");
+	assert_int_equal(cq->ibv.cqe, 4);
+	assert_int_equal(cq_poll(cq, 4, wc), 2);
+	cq_destroy(cq);
+}
+
+static void a_qp_takes_its_completions_along(void **state)
+{
+	struct cq *cq = cq_new(5);
+	struct ibv_wc wc[5];
+
+	push(cq, 0, 1);
+	cq_poll(cq, 1, wc);
+	for (int i = 1; i <= 5; i++)
+		push(cq, i, i % 2 ? 0xa : 0xb);
+	cq_forget(cq, 0xa);
+	assert_int_equal(cq_poll(cq, 5, wc), 2);
+	assert_int_equal(wc[0].wr_id, 2);
+	assert_int_equal(wc[1].wr_id, 4);
+	cq_destroy(cq);
+}
+
+/* ---- refusals ---- */
+
+static void sizes_out_of_range_are_refused(void **state)
+{
+	struct cq *cq;
+
+	assert_refused(cq_create(&adapter, 0, &cq), EINVAL, REASON_CQ_SIZE, "cqe is 0");
+	assert_refused(cq_create(&adapter, MAX_CQE + 1, &cq), EINVAL, REASON_CQ_SIZE, "4194304");
+	cq = cq_new(1);
+	assert_refused(cq_resize(cq, 0), EINVAL, REASON_CQ_SIZE, "cqe is 0");
+	cq_destroy(cq);
+}
+
+static void a_cq_in_use_cannot_go(void **state)
+{
+	struct cq *cq = cq_new(1);
+
+	atomic_fetch_add(&cq->users, 2);
+	assert_refused(cq_destroy(cq), EBUSY, REASON_CQ_BUSY, "2 queues");
+	atomic_fetch_sub(&cq->users, 2);
+	assert_int_equal(cq_destroy(cq), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(completions_come_in_order_around_the_ring),
+	    TEST(no_more_is_taken_than_asked_for),
+	    TEST(one_comes_with_its_time),
+	    TEST(an_armed_cq_tells_once),
+	    TEST(armed_for_solicited_ones_it_waits_for_these_and_for_errors),
+	    TEST(the_stronger_arming_stays),
+	    TEST(an_overrun_is_an_error_of_the_cq_for_good),
+	    TEST(an_overrun_that_is_ignored_loses_the_oldest),
+	    TEST(resizing_keeps_what_is_there),
+	    TEST(a_size_below_what_it_holds_is_refused),
+	    TEST(a_qp_takes_its_completions_along),
+	    TEST(sizes_out_of_range_are_refused),
+	    TEST(a_cq_in_use_cannot_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
