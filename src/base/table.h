@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A table of numbers and pointers: look-up without a lock, on a packet's way; adding and removing under one. Grows by
- * chunks that stay until the end, so that a look-up never meets freed memory.
+ * A table of numbers and pointers: look-up without a lock, on a packet's way; adding and removing
+ * under one. Grows by chunks that stay until the end, so that a look-up never meets freed memory.
  */
 #ifndef BASE_TABLE_H
 #define BASE_TABLE_H
@@ -25,8 +25,8 @@ void table_init(struct table *table, uint32_t limit);
 void table_fini(struct table *table);
 
 /*
- * Finds a free id at or after `from` (wrapping to `first`), and puts the pointer there. 0, -ENOSPC or -ENOMEM. Ids are
- * not reused at once: the search goes on behind the last one when `from` is 0.
+ * Finds a free id at or after `from` (wrapping to `first`), and puts the pointer there. 0, -ENOSPC
+ * or -ENOMEM. Ids are not reused at once: the search goes on behind the last one when `from` is 0.
  */
 int table_add(struct table *table, uint32_t first, uint32_t from, void *entry, uint32_t *id);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One software RDMA adapter: a port with its addresses, and the tables in which packets and work requests find QPs and
- * regions. Sans-IO: what it needs of its surroundings (a lane to run on, somewhere to tell events) it asks of its host,
- * which is the engine in a program and the harness in the simulation.
+ * One software RDMA adapter: a port with its addresses, and the tables in which packets and work
+ * requests find QPs and regions. Sans-IO: what it needs of its surroundings (a lane to run on,
+ * somewhere to tell events) it asks of its host, which is the engine in a program and the harness
+ * in the simulation.
  */
 #ifndef DEVICE_ADAPTER_H
 #define DEVICE_ADAPTER_H
@@ -24,8 +25,9 @@ struct qp;
 
 struct adapter_host {
 	/*
-	 * The QP has something to do: work requests were posted, an ACK is owed, it went to the error state. The host
-	 * calls transport_run() for it soon, under its lane's lock. Any thread, any number of times.
+	 * The QP has something to do: work requests were posted, an ACK is owed, it went to the
+	 * error state. The host calls transport_run() for it soon, under its lane's lock. Any
+	 * thread, any number of times.
 	 */
 	void (*schedule)(struct adapter *adapter, struct qp *qp);
 
@@ -39,8 +41,8 @@ struct adapter_host {
 	uint32_t (*random)(struct adapter *adapter);
 
 	/*
-	 * Returns once no lane can still use a pointer that it looked up before the call. The caller holds no lane's
-	 * lock. NULL where there is one thread.
+	 * Returns once no lane can still use a pointer that it looked up before the call. The
+	 * caller holds no lane's lock. NULL where there is one thread.
 	 */
 	void (*quiesce)(struct adapter *adapter);
 };
@@ -67,7 +69,8 @@ struct adapter {
 };
 
 /*
- * `slot` < QPN_SLOTS. The port is down and has no addresses until the host sets them (port.h). 0 or -ENOMEM.
+ * `slot` < QPN_SLOTS. The port is down and has no addresses until the host sets them (port.h). 0 or
+ * -ENOMEM.
  */
 int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint32_t slot,
 		 const struct adapter_host *host, void *host_data);

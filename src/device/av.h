@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An address vector, resolved: whom a packet goes to and from which of our addresses. What an AH holds, what a
- * connected QP gets on its way to RTR, and all that a link needs in order to send.
+ * An address vector, resolved: whom a packet goes to and from which of our addresses. What an AH
+ * holds, what a connected QP gets on its way to RTR, and all that a link needs in order to send.
  */
 #ifndef DEVICE_AV_H
 #define DEVICE_AV_H
@@ -36,8 +36,9 @@ static inline bool gid_is_multicast(const union ibv_gid *gid)
 }
 
 /*
- * Resolves attributes as the caller of ibv_create_ah() or ibv_modify_qp() gave them. RoCE demands a GRH, a port that
- * exists and an sgid_index in the GID table. 0, or the positive errno of the reason that it has noted.
+ * Resolves attributes as the caller of ibv_create_ah() or ibv_modify_qp() gave them. RoCE demands a
+ * GRH, a port that exists and an sgid_index in the GID table. 0, or the positive errno of the
+ * reason that it has noted.
  */
 int av_resolve(struct adapter *adapter, const struct ibv_ah_attr *attr, struct av *av);
 

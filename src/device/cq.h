@@ -27,8 +27,10 @@ struct cq {
 		struct ibv_cq_ex ibv_ex;
 	};
 	struct adapter *adapter;
-	atomic_uint users; /* QPs and SRQs that complete here; one QP counts for each of its two queues */
-	atomic_uint lanes; /* bit mask of the lanes whose QPs complete here: where a poller makes progress */
+	atomic_uint
+	    users; /* QPs and SRQs that complete here; one QP counts for each of its two queues */
+	atomic_uint lanes; /* bit mask of the lanes whose QPs complete here: where a poller makes
+			      progress */
 	void *face;	   /* the verbs layer's own (channel, extended poll state) */
 
 	pthread_spinlock_t lock; /* guards all below, but for the peek at `count` */
@@ -56,19 +58,23 @@ int cq_check_idle(const struct cq *cq);
 int cq_resize(struct cq *cq, uint32_t cqe);
 
 /*
- * Adds a completion, and tells the host where the CQ was armed for it: any when armed for the next, `is_solicited` or
- * in error when armed for solicited ones. -EOVERFLOW when full: then the CQ goes into error once, with
- * IBV_EVENT_CQ_ERR, and the caller puts its QP into the error state (IBV_EVENT_QP_FATAL).
+ * Adds a completion, and tells the host where the CQ was armed for it: any when armed for the next,
+ * `is_solicited` or in error when armed for solicited ones. -EOVERFLOW when full: then the CQ goes
+ * into error once, with IBV_EVENT_CQ_ERR, and the caller puts its QP into the error state
+ * (IBV_EVENT_QP_FATAL).
  */
 int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now);
 
-/* Takes up to `count` completions, oldest first; how many. -EOVERFLOW when it is empty and in error. */
+/* Takes up to `count` completions, oldest first; how many. -EOVERFLOW when it is empty and in
+ * error. */
 int cq_poll(struct cq *cq, int count, struct ibv_wc *wc);
 
-/* The same for one, with its timestamp: 0, -ENOENT when empty, -EOVERFLOW when empty and in error. */
+/* The same for one, with its timestamp: 0, -ENOENT when empty, -EOVERFLOW when empty and in error.
+ */
 int cq_poll_one(struct cq *cq, struct cqe *cqe);
 
-/* ibv_req_notify_cq(): for a completion added after this call. A stronger arming is kept (11.4.2.2). */
+/* ibv_req_notify_cq(): for a completion added after this call. A stronger arming is kept
+ * (11.4.2.2). */
 void cq_arm(struct cq *cq, bool solicited_only);
 
 /* Drops what a QP has completed here: it is gone, or was reset. */

@@ -6,7 +6,8 @@
 #define DEVICE_LIMITS_H
 
 enum limits {
-	/* A QP number is slot (8 bits, one a process of the host) and number within the process (16 bits). */
+	/* A QP number is slot (8 bits, one a process of the host) and number within the process (16
+	   bits). */
 	QPN_SLOT_SHIFT = 16,
 	QPN_SLOTS = 256,
 	QPN_MULTICAST = 0xffffff,

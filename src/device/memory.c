@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The copies. On x86-64 they are written out, for three things that memcpy() does not promise: ascending order with the
- * end last, aligned quantities in one piece, and that a fault's address tells that it was here. The routines keep no stack
- * frame, so their error exit can be entered from any of their instructions.
+ * The copies. On x86-64 they are written out, for three things that memcpy() does not promise:
+ * ascending order with the end last, aligned quantities in one piece, and that a fault's address
+ * tells that it was here. The routines keep no stack frame, so their error exit can be entered from
+ * any of their instructions.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -21,79 +22,80 @@ int memory_store_8_raw(void *place, uint64_t value);
 extern const char memory_touch_begin[], memory_touch_end[], memory_touch_fault[];
 
 /*
- * rdi to, rsi from, rdx length. First up to 15 bytes until the program's side (`aligned`) is at a multiple of 16, then 64
- * and 16 at a time, then the rest by halves: each piece is aligned on that side.
+ * rdi to, rsi from, rdx length. First up to 15 bytes until the program's side (`aligned`) is at a
+ * multiple of 16, then 64 and 16 at a time, then the rest by halves: each piece is aligned on that
+ * side.
  */
 #define COPY(name, aligned)                                                                        \
 	".globl " name "\n.hidden " name "\n.type " name ", @function\n" name ":\n"                \
 	"	testb $1, " aligned "l\n"                                                          \
-	"	jz 2f\n"                                                                           \
-	"	cmpq $1, %rdx\n"                                                                   \
-	"	jb 99f\n"                                                                          \
-	"	movb (%rsi), %al\n"                                                                \
-	"	movb %al, (%rdi)\n"                                                                \
-	"	addq $1, %rsi\n	addq $1, %rdi\n	subq $1, %rdx\n"                                    \
+	"	jz 2f\n"                                                                                 \
+	"	cmpq $1, %rdx\n"                                                                         \
+	"	jb 99f\n"                                                                                \
+	"	movb (%rsi), %al\n"                                                                      \
+	"	movb %al, (%rdi)\n"                                                                      \
+	"	addq $1, %rsi\n	addq $1, %rdi\n	subq $1, %rdx\n"                                         \
 	"2:	testb $2, " aligned "l\n"                                                          \
-	"	jz 4f\n"                                                                           \
-	"	cmpq $2, %rdx\n"                                                                   \
-	"	jb 91f\n"                                                                          \
-	"	movw (%rsi), %ax\n"                                                                \
-	"	movw %ax, (%rdi)\n"                                                                \
-	"	addq $2, %rsi\n	addq $2, %rdi\n	subq $2, %rdx\n"                                    \
+	"	jz 4f\n"                                                                                 \
+	"	cmpq $2, %rdx\n"                                                                         \
+	"	jb 91f\n"                                                                                \
+	"	movw (%rsi), %ax\n"                                                                      \
+	"	movw %ax, (%rdi)\n"                                                                      \
+	"	addq $2, %rsi\n	addq $2, %rdi\n	subq $2, %rdx\n"                                         \
 	"4:	testb $4, " aligned "l\n"                                                          \
-	"	jz 8f\n"                                                                           \
-	"	cmpq $4, %rdx\n"                                                                   \
-	"	jb 92f\n"                                                                          \
-	"	movl (%rsi), %eax\n"                                                               \
-	"	movl %eax, (%rdi)\n"                                                               \
-	"	addq $4, %rsi\n	addq $4, %rdi\n	subq $4, %rdx\n"                                    \
+	"	jz 8f\n"                                                                                 \
+	"	cmpq $4, %rdx\n"                                                                         \
+	"	jb 92f\n"                                                                                \
+	"	movl (%rsi), %eax\n"                                                                     \
+	"	movl %eax, (%rdi)\n"                                                                     \
+	"	addq $4, %rsi\n	addq $4, %rdi\n	subq $4, %rdx\n"                                         \
 	"8:	testb $8, " aligned "l\n"                                                          \
-	"	jz 16f\n"                                                                          \
-	"	cmpq $8, %rdx\n"                                                                   \
-	"	jb 94f\n"                                                                          \
-	"	movq (%rsi), %rax\n"                                                               \
-	"	movq %rax, (%rdi)\n"                                                               \
-	"	addq $8, %rsi\n	addq $8, %rdi\n	subq $8, %rdx\n"                                    \
-	"16:	subq $64, %rdx\n"                                                                  \
-	"	jb 65f\n"                                                                          \
-	"64:	movups (%rsi), %xmm0\n"                                                            \
-	"	movups 16(%rsi), %xmm1\n"                                                          \
-	"	movups 32(%rsi), %xmm2\n"                                                          \
-	"	movups 48(%rsi), %xmm3\n"                                                          \
-	"	movups %xmm0, (%rdi)\n"                                                            \
-	"	movups %xmm1, 16(%rdi)\n"                                                          \
-	"	movups %xmm2, 32(%rdi)\n"                                                          \
-	"	movups %xmm3, 48(%rdi)\n"                                                          \
-	"	addq $64, %rsi\n	addq $64, %rdi\n	subq $64, %rdx\n"                                 \
-	"	jae 64b\n"                                                                         \
-	"65:	addq $64, %rdx\n"                                                                  \
-	"17:	cmpq $16, %rdx\n"                                                                  \
-	"	jb 98f\n"                                                                          \
-	"	movups (%rsi), %xmm0\n"                                                            \
-	"	movups %xmm0, (%rdi)\n"                                                            \
-	"	addq $16, %rsi\n	addq $16, %rdi\n	subq $16, %rdx\n"                                 \
-	"	jmp 17b\n"                                                                         \
-	"98:	testb $8, %dl\n"                                                                   \
-	"	jz 94f\n"                                                                          \
-	"	movq (%rsi), %rax\n"                                                               \
-	"	movq %rax, (%rdi)\n"                                                               \
-	"	addq $8, %rsi\n	addq $8, %rdi\n"                                                    \
-	"94:	testb $4, %dl\n"                                                                   \
-	"	jz 92f\n"                                                                          \
-	"	movl (%rsi), %eax\n"                                                               \
-	"	movl %eax, (%rdi)\n"                                                               \
-	"	addq $4, %rsi\n	addq $4, %rdi\n"                                                    \
-	"92:	testb $2, %dl\n"                                                                   \
-	"	jz 91f\n"                                                                          \
-	"	movw (%rsi), %ax\n"                                                                \
-	"	movw %ax, (%rdi)\n"                                                                \
-	"	addq $2, %rsi\n	addq $2, %rdi\n"                                                    \
-	"91:	testb $1, %dl\n"                                                                   \
-	"	jz 99f\n"                                                                          \
-	"	movb (%rsi), %al\n"                                                                \
-	"	movb %al, (%rdi)\n"                                                                \
-	"99:	xorl %eax, %eax\n"                                                                 \
-	"	ret\n"                                                                             \
+	"	jz 16f\n"                                                                                \
+	"	cmpq $8, %rdx\n"                                                                         \
+	"	jb 94f\n"                                                                                \
+	"	movq (%rsi), %rax\n"                                                                     \
+	"	movq %rax, (%rdi)\n"                                                                     \
+	"	addq $8, %rsi\n	addq $8, %rdi\n	subq $8, %rdx\n"                                         \
+	"16:	subq $64, %rdx\n"                                                                     \
+	"	jb 65f\n"                                                                                \
+	"64:	movups (%rsi), %xmm0\n"                                                               \
+	"	movups 16(%rsi), %xmm1\n"                                                                \
+	"	movups 32(%rsi), %xmm2\n"                                                                \
+	"	movups 48(%rsi), %xmm3\n"                                                                \
+	"	movups %xmm0, (%rdi)\n"                                                                  \
+	"	movups %xmm1, 16(%rdi)\n"                                                                \
+	"	movups %xmm2, 32(%rdi)\n"                                                                \
+	"	movups %xmm3, 48(%rdi)\n"                                                                \
+	"	addq $64, %rsi\n	addq $64, %rdi\n	subq $64, %rdx\n"                                      \
+	"	jae 64b\n"                                                                               \
+	"65:	addq $64, %rdx\n"                                                                     \
+	"17:	cmpq $16, %rdx\n"                                                                     \
+	"	jb 98f\n"                                                                                \
+	"	movups (%rsi), %xmm0\n"                                                                  \
+	"	movups %xmm0, (%rdi)\n"                                                                  \
+	"	addq $16, %rsi\n	addq $16, %rdi\n	subq $16, %rdx\n"                                      \
+	"	jmp 17b\n"                                                                               \
+	"98:	testb $8, %dl\n"                                                                      \
+	"	jz 94f\n"                                                                                \
+	"	movq (%rsi), %rax\n"                                                                     \
+	"	movq %rax, (%rdi)\n"                                                                     \
+	"	addq $8, %rsi\n	addq $8, %rdi\n"                                                         \
+	"94:	testb $4, %dl\n"                                                                      \
+	"	jz 92f\n"                                                                                \
+	"	movl (%rsi), %eax\n"                                                                     \
+	"	movl %eax, (%rdi)\n"                                                                     \
+	"	addq $4, %rsi\n	addq $4, %rdi\n"                                                         \
+	"92:	testb $2, %dl\n"                                                                      \
+	"	jz 91f\n"                                                                                \
+	"	movw (%rsi), %ax\n"                                                                      \
+	"	movw %ax, (%rdi)\n"                                                                      \
+	"	addq $2, %rsi\n	addq $2, %rdi\n"                                                         \
+	"91:	testb $1, %dl\n"                                                                      \
+	"	jz 99f\n"                                                                                \
+	"	movb (%rsi), %al\n"                                                                      \
+	"	movb %al, (%rdi)\n"                                                                      \
+	"99:	xorl %eax, %eax\n"                                                                    \
+	"	ret\n"                                                                                   \
 	".size " name ", . - " name "\n"
 
 #define ROUTINE(name, ...)                                                                         \
@@ -102,24 +104,21 @@ extern const char memory_touch_begin[], memory_touch_end[], memory_touch_fault[]
 
 __asm__(".pushsection .text\n"
 	".balign 64\n"
-	".globl memory_touch_begin\n.hidden memory_touch_begin\nmemory_touch_begin:\n"
-	COPY("memory_load_raw", "%si")
-	".balign 64\n"
-	COPY("memory_store_raw", "%di")
-	ROUTINE("memory_fetch_add_raw",
-		"	lock xaddq %rsi, (%rdi)\n"
-		"	movq %rsi, (%rdx)\n")
-	ROUTINE("memory_compare_swap_raw",
-		"	movq %rsi, %rax\n"
-		"	lock cmpxchgq %rdx, (%rdi)\n"
-		"	movq %rax, (%rcx)\n")
-	ROUTINE("memory_store_8_raw",
-		"	movq %rsi, (%rdi)\n")
-	".globl memory_touch_end\n.hidden memory_touch_end\nmemory_touch_end:\n"
-	".globl memory_touch_fault\n.hidden memory_touch_fault\nmemory_touch_fault:\n"
-	"	movl $-14, %eax\n"
-	"	ret\n"
-	".popsection\n");
+	".globl memory_touch_begin\n.hidden memory_touch_begin\nmemory_touch_begin:\n" COPY(
+	    "memory_load_raw", "%si") ".balign 64\n" COPY("memory_store_raw", "%di")
+	    ROUTINE("memory_fetch_add_raw", "	lock xaddq %rsi, (%rdi)\n"
+					    "	movq %rsi, (%rdx)\n")
+		ROUTINE("memory_compare_swap_raw", "	movq %rsi, %rax\n"
+						   "	lock cmpxchgq %rdx, (%rdi)\n"
+						   "	movq %rax, (%rcx)\n")
+		    ROUTINE("memory_store_8_raw",
+			    "	movq %rsi, (%rdi)\n") ".globl memory_touch_end\n.hidden "
+						      "memory_touch_end\nmemory_touch_end:\n"
+						      ".globl memory_touch_fault\n.hidden "
+						      "memory_touch_fault\nmemory_touch_fault:\n"
+						      "	movl $-14, %eax\n"
+						      "	ret\n"
+						      ".popsection\n");
 
 bool memory_recover(uintptr_t *pc)
 {
@@ -132,7 +131,8 @@ bool memory_recover(uintptr_t *pc)
 #else
 
 /* The compiler keeps the order of volatile accesses; the release fences keep the processor's. */
-static int copy_whole(volatile char *to, const volatile char *from, size_t length, uintptr_t aligned)
+static int copy_whole(volatile char *to, const volatile char *from, size_t length,
+		      uintptr_t aligned)
 {
 	size_t i = 0;
 

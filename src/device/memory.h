@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies between packets and the program's memory. The program may have unmapped what it registered: then a copy says
- * -EFAULT and the work request fails with a reason; it does not crash the program. Bytes are stored in ascending order,
- * the last ones last, because programs poll on the last byte of a WRITE. Aligned quantities of 2, 4 and 8 bytes on the
- * program's side are loaded and stored whole.
+ * Copies between packets and the program's memory. The program may have unmapped what it
+ * registered: then a copy says -EFAULT and the work request fails with a reason; it does not crash
+ * the program. Bytes are stored in ascending order, the last ones last, because programs poll on
+ * the last byte of a WRITE. Aligned quantities of 2, 4 and 8 bytes on the program's side are loaded
+ * and stored whole.
  *
- * How a fault is survived: on x86-64 every instruction here that touches the program's memory lies in one range of
- * code. A handler of SIGSEGV and SIGBUS (the face installs one, see verbs/fault.c) asks memory_recover() whether the fault
- * is one of them, and goes on at the routine's error exit. Elsewhere, and without a handler, a fault is the process's.
+ * How a fault is survived: on x86-64 every instruction here that touches the program's memory lies
+ * in one range of code. A handler of SIGSEGV and SIGBUS (the face installs one, see verbs/fault.c)
+ * asks memory_recover() whether the fault is one of them, and goes on at the routine's error exit.
+ * Elsewhere, and without a handler, a fault is the process's.
  */
 #ifndef DEVICE_MEMORY_H
 #define DEVICE_MEMORY_H
@@ -20,14 +22,15 @@
 int memory_load(void *to, const char *from, size_t length);
 int memory_store(char *to, const void *from, size_t length);
 
-/* Atomic with respect to other adapters' threads and the program's own atomics; `place` is 8-byte aligned. */
+/* Atomic with respect to other adapters' threads and the program's own atomics; `place` is 8-byte
+ * aligned. */
 int memory_fetch_add(char *place, uint64_t add, uint64_t *old);
 int memory_compare_swap(char *place, uint64_t compare, uint64_t swap, uint64_t *old);
 int memory_store_8(char *place, uint64_t value);
 
 /*
- * For the handler: if the instruction at *pc is one of ours that touches the program's memory, sets *pc to where it fails
- * with -EFAULT, and says true. Async-signal-safe.
+ * For the handler: if the instruction at *pc is one of ours that touches the program's memory, sets
+ * *pc to where it fails with -EFAULT, and says true. Async-signal-safe.
  */
 bool memory_recover(uintptr_t *pc);
 

@@ -2,9 +2,10 @@
 /*
  * Memory regions and the keys that name them.
  *
- * A key is an index into the adapter's table (high 20 bits) and 12 random bits, others in the lkey than in the rkey:
- * one cannot be used as the other, and a key of a region that is gone does not fit the next one at its index.
- * Look-ups take no lock; their results hold while the lane's lock is held (mr_destroy() quiesces before it frees).
+ * A key is an index into the adapter's table (high 20 bits) and 12 random bits, others in the lkey
+ * than in the rkey: one cannot be used as the other, and a key of a region that is gone does not
+ * fit the next one at its index. Look-ups take no lock; their results hold while the lane's lock is
+ * held (mr_destroy() quiesces before it frees).
  */
 #ifndef DEVICE_MR_H
 #define DEVICE_MR_H
@@ -24,8 +25,9 @@ struct mr {
 	struct ibv_mr ibv; /* first */
 	struct adapter *adapter;
 	struct pd *pd;
-	char *base;    /* where byte `iova` lies */
-	uint64_t iova; /* how work requests and peers call the first byte; 0 for IBV_ACCESS_ZERO_BASED */
+	char *base; /* where byte `iova` lies */
+	uint64_t
+	    iova; /* how work requests and peers call the first byte; 0 for IBV_ACCESS_ZERO_BASED */
 	uint64_t length;
 	unsigned int access;
 	uint32_t lkey, rkey;
@@ -38,17 +40,19 @@ static inline struct mr *mr_of(struct ibv_mr *ibv)
 }
 
 /*
- * `access` is IBV_ACCESS_*: remote write and atomic need local write; unknown bits are refused unless in the optional
- * range. Length 0 is allowed and names no byte. Memory is not touched, not pinned.
+ * `access` is IBV_ACCESS_*: remote write and atomic need local write; unknown bits are refused
+ * unless in the optional range. Length 0 is allowed and names no byte. Memory is not touched, not
+ * pinned.
  */
 int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
 	      struct mr **mr);
 int mr_destroy(struct mr *mr);
 
 /*
- * Resolves `length` bytes at `addr` for work of a QP in `pd`. `need` is 0 (local read), IBV_ACCESS_LOCAL_WRITE, or for
- * the remote form IBV_ACCESS_REMOTE_*. REASON_NONE and the place, or the reason (not yet noted: the caller knows the
- * side and the QP, and refuses with them). A length of 0 passes any key (9.4.1.1.3: no check for zero-length).
+ * Resolves `length` bytes at `addr` for work of a QP in `pd`. `need` is 0 (local read),
+ * IBV_ACCESS_LOCAL_WRITE, or for the remote form IBV_ACCESS_REMOTE_*. REASON_NONE and the place, or
+ * the reason (not yet noted: the caller knows the side and the QP, and refuses with them). A length
+ * of 0 passes any key (9.4.1.1.3: no check for zero-length).
  */
 enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
 			     uint64_t addr, uint64_t length, unsigned int need, char **place);
@@ -56,8 +60,9 @@ enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint
 			      uint64_t addr, uint64_t length, unsigned int need, char **place);
 
 /*
- * Invalidates what an rkey names (LOCAL_INV, and SEND_WITH_INV at the receiver): REASON_NONE, or why not. A region that
- * ibv_reg_mr() made cannot be invalidated (10.6.5): memory windows of type 2 can.
+ * Invalidates what an rkey names (LOCAL_INV, and SEND_WITH_INV at the receiver): REASON_NONE, or
+ * why not. A region that ibv_reg_mr() made cannot be invalidated (10.6.5): memory windows of type 2
+ * can.
  */
 enum reason mr_invalidate(struct adapter *adapter, const struct pd *pd, uint32_t rkey);
 

@@ -35,7 +35,8 @@ static inline struct ah *ah_of(struct ibv_ah *ibv)
 	return (struct ah *)ibv;
 }
 
-/* These and all creators below: 0, or the positive errno of the noted reason. EBUSY while there are users. */
+/* These and all creators below: 0, or the positive errno of the noted reason. EBUSY while there are
+ * users. */
 int pd_create(struct adapter *adapter, struct pd **pd);
 int pd_destroy(struct pd *pd);
 

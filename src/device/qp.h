@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs: attributes, the two queues, and the state machine's rules (qp_state.c has its table). What moves packets
- * is the transport's: requester and responder hang here and are known only there.
+ * Queue pairs: attributes, the two queues, and the state machine's rules (qp_state.c has its
+ * table). What moves packets is the transport's: requester and responder hang here and are known
+ * only there.
  *
- * Locks: a QP belongs to one lane for its life; the lane's lock guards state, attributes, requester and responder. The
- * send queue's lock guards posting, so that ibv_post_send() needs no lane.
+ * Locks: a QP belongs to one lane for its life; the lane's lock guards state, attributes, requester
+ * and responder. The send queue's lock guards posting, so that ibv_post_send() needs no lane.
  */
 #ifndef DEVICE_QP_H
 #define DEVICE_QP_H
@@ -90,14 +91,14 @@ struct qp {
 	atomic_uint groups; /* multicast groups that it is attached to */
 	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
 	struct seat *seat; /* the engine's: the lane, ready list and timer */
-	uint8_t lane;	   /* its number, set by the host at creation; a simulation has lane 0 alone */
+	uint8_t lane; /* its number, set by the host at creation; a simulation has lane 0 alone */
 
 	struct send_queue sq;
 	struct recv_queue rq;
 
 	/* under the lane's lock; `state` is peeked at by posting */
 	_Atomic(enum ibv_qp_state) state;
-	bool is_draining; /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
+	bool is_draining;	 /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
 	struct ibv_qp_attr attr; /* what ibv_modify_qp() set, the state and PSNs aside */
 	struct av av;		 /* of a connected QP */
 	uint16_t pkey;		 /* value at attr.pkey_index */
@@ -118,23 +119,24 @@ static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t inde
 }
 
 /*
- * RC, UC or UD. attr->cap gets what it got (max_wr is rounded up to a power of two). The QP is in the table, so packets
- * can find it, but in RESET it takes none. The requester and responder are the transport's to add (transport.h has the
- * call that does both).
+ * RC, UC or UD. attr->cap gets what it got (max_wr is rounded up to a power of two). The QP is in
+ * the table, so packets can find it, but in RESET it takes none. The requester and responder are
+ * the transport's to add (transport.h has the call that does both).
  */
 int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
 
 /*
- * Takes it out of the table; EBUSY while attached to a multicast group. Then, after a quiesce, qp_free() forgets its
- * completions, as ConnectX does, and frees it.
+ * Takes it out of the table; EBUSY while attached to a multicast group. Then, after a quiesce,
+ * qp_free() forgets its completions, as ConnectX does, and frees it.
  */
 int qp_unlist(struct qp *qp);
 void qp_free(struct qp *qp);
 
 /*
- * Checks a transition against the table (required and optional attributes, ranges) and takes over the attributes and
- * the state; a refusal changes nothing. RESET empties the queues and forgets the QP's completions. The lane's lock is
- * held. The transport's half of a transition comes after (transport_modify_qp).
+ * Checks a transition against the table (required and optional attributes, ranges) and takes over
+ * the attributes and the state; a refusal changes nothing. RESET empties the queues and forgets the
+ * QP's completions. The lane's lock is held. The transport's half of a transition comes after
+ * (transport_modify_qp).
  */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 
@@ -142,16 +144,17 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 void qp_describe(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 
 /*
- * Posting. Both check all that can be checked at once (opcode for the type and state, number of elements, inline size,
- * room in the queue) and stop at the first bad one with *bad set and a positive errno (noted). The caller then has the
- * host schedule the QP (qp_post_send() does not).
+ * Posting. Both check all that can be checked at once (opcode for the type and state, number of
+ * elements, inline size, room in the queue) and stop at the first bad one with *bad set and a
+ * positive errno (noted). The caller then has the host schedule the QP (qp_post_send() does not).
  */
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /*
- * The same in steps, for the ibv_wr_* builders. sq_begin() takes the send queue's lock; sq_next() gives the next free
- * WQE, cleared, or NULL when full; sq_commit() publishes all since sq_begin() and unlocks; sq_abort() forgets them.
+ * The same in steps, for the ibv_wr_* builders. sq_begin() takes the send queue's lock; sq_next()
+ * gives the next free WQE, cleared, or NULL when full; sq_commit() publishes all since sq_begin()
+ * and unlocks; sq_abort() forgets them.
  */
 void sq_begin(struct qp *qp);
 struct send_wqe *sq_next(struct qp *qp);
@@ -159,8 +162,8 @@ void sq_commit(struct qp *qp);
 void sq_abort(struct qp *qp);
 
 /*
- * What fills a WQE, for both ways of posting: elements, inline data (num_sge pieces; copied at once), the destination of a
- * datagram. 0, or the positive errno of the noted reason.
+ * What fills a WQE, for both ways of posting: elements, inline data (num_sge pieces; copied at
+ * once), the destination of a datagram. 0, or the positive errno of the noted reason.
  */
 int wqe_set_sge(struct qp *qp, struct send_wqe *wqe, const struct ibv_sge *sge, size_t num_sge);
 int wqe_set_inline(struct qp *qp, struct send_wqe *wqe, const struct ibv_data_buf *pieces,
@@ -169,9 +172,9 @@ int wqe_set_ud(struct qp *qp, struct send_wqe *wqe, const struct ibv_ah *ah, uin
 	       uint32_t qkey);
 
 /*
- * Whether the state takes work requests, the type the opcode, and the opcode the flags, lengths and elements; 0, or the
- * positive errno of the noted reason. What only a completion may tell (keys, misaligned atomics, too long a message) is
- * the transport's to find.
+ * Whether the state takes work requests, the type the opcode, and the opcode the flags, lengths and
+ * elements; 0, or the positive errno of the noted reason. What only a completion may tell (keys,
+ * misaligned atomics, too long a message) is the transport's to find.
  */
 int qp_check_send(const struct qp *qp, const struct send_wqe *wqe);
 

@@ -2,13 +2,15 @@
 /*
  * The UDP link of one lane: RoCEv2 packets over ordinary UDP sockets, with exact ICRC.
  *
- * Out: packets are staged contiguously as the transport writes them (struct outbox); udp_link_flush() gives each run of
- * equal size and destination its ICRCs and sends it as one segmented send. Sockets that send are unconnected with DF, so
- * that the kernel's IPv4 ID is 0, 1, 2 … over the segments and the ICRC right; one for each local address, opened when
- * first used. In: udp_receive() drains a socket that the engine owns, splits GRO batches, checks ICRCs.
+ * Out: packets are staged contiguously as the transport writes them (struct outbox);
+ * udp_link_flush() gives each run of equal size and destination its ICRCs and sends it as one
+ * segmented send. Sockets that send are unconnected with DF, so that the kernel's IPv4 ID is 0, 1,
+ * 2 … over the segments and the ICRC right; one for each local address, opened when first used. In:
+ * udp_receive() drains a socket that the engine owns, splits GRO batches, checks ICRCs.
  *
- * All under the lane's lock. Nothing here waits. A full send buffer (EAGAIN, which is how a slow wire slows us) keeps what is
- * staged for the next flush, and then the outbox has no room; what fails otherwise is dropped and counted: loss is normal.
+ * All under the lane's lock. Nothing here waits. A full send buffer (EAGAIN, which is how a slow
+ * wire slows us) keeps what is staged for the next flush, and then the outbox has no room; what
+ * fails otherwise is dropped and counted: loss is normal.
  */
 #ifndef LINK_UDP_H
 #define LINK_UDP_H
@@ -33,36 +35,41 @@ struct udp_counters {
 int udp_link_open(uint8_t lane, struct udp_link **link);
 void udp_link_close(struct udp_link *link);
 
-/* In the child of a fork, whose parent goes on with it: closes our copies of the descriptors, and touches nothing else. */
+/* In the child of a fork, whose parent goes on with it: closes our copies of the descriptors, and
+ * touches nothing else. */
 void udp_link_abandon(struct udp_link *link);
 
 /*
- * Packets reserved here are sent by the next flush, or before it when the stage is full. False if some wait for room in
- * a socket: flush again in some tens of microseconds.
+ * Packets reserved here are sent by the next flush, or before it when the stage is full. False if
+ * some wait for room in a socket: flush again in some tens of microseconds.
  */
 struct outbox *udp_link_outbox(struct udp_link *link);
 bool udp_link_flush(struct udp_link *link);
 
-/* Which interface a local address lives on: needed for link-local scope and multicast. The engine tells when it opens. */
+/* Which interface a local address lives on: needed for link-local scope and multicast. The engine
+ * tells when it opens. */
 void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, uint32_t ifindex);
 
 /*
- * A receiving socket for a local address (or a multicast group on an interface), port 4791, non-blocking, close-on-exec:
- * options set (GRO, TOS and TTL told, zero checksums taken on IPv6, large buffer), not yet bound for the group case of
- * SO_REUSEPORT: `reuse` sets that before the bind. The descriptor or -errno.
+ * A receiving socket for a local address (or a multicast group on an interface), port 4791,
+ * non-blocking, close-on-exec: options set (GRO, TOS and TTL told, zero checksums taken on IPv6,
+ * large buffer), not yet bound for the group case of SO_REUSEPORT: `reuse` sets that before the
+ * bind. The descriptor or -errno.
  */
 int udp_socket_bind(const union ibv_gid *address, uint32_t ifindex, bool reuse);
 int udp_socket_join(const union ibv_gid *group, uint32_t ifindex);
 
-/* What the kernel granted as receive buffer: roughly the bytes of packets that fit. 0 if it can't be told. */
+/* What the kernel granted as receive buffer: roughly the bytes of packets that fit. 0 if it can't
+ * be told. */
 uint32_t udp_socket_buffer(int fd);
 
 typedef void (*udp_deliver)(const struct packet *packet, void *data);
 
 /*
- * One recvmmsg() worth of packets from `fd`, whose local address is `dgid`. The number of packets taken in, those that
- * were dropped for their ICRC included, 0 when there was nothing: the caller decides on rounds and fairness. `deliver` may
- * use the outbox, and must not receive from the same link.
+ * One recvmmsg() worth of packets from `fd`, whose local address is `dgid`. The number of packets
+ * taken in, those that were dropped for their ICRC included, 0 when there was nothing: the caller
+ * decides on rounds and fairness. `deliver` may use the outbox, and must not receive from the same
+ * link.
  */
 int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_deliver deliver,
 		void *data);

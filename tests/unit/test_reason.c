@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of reasons: numbers are unique and in their block, each has its texts, a refusal is kept and told. */
+/* The list of reasons: numbers are unique and in their block, each has its texts, a refusal is kept
+ * and told. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,9 +63,9 @@ static void an_unknown_number_is_not_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_reason_has_a_number_of_its_own_and_its_texts),
-		cmocka_unit_test(a_refusal_is_kept_and_told_with_its_live_values),
-		cmocka_unit_test(an_unknown_number_is_not_found),
+	    cmocka_unit_test(every_reason_has_a_number_of_its_own_and_its_texts),
+	    cmocka_unit_test(a_refusal_is_kept_and_told_with_its_live_values),
+	    cmocka_unit_test(an_unknown_number_is_not_found),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
