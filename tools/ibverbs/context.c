@@ -213,8 +213,8 @@ static int make_buffer(struct pingpong *pp)
 
 	pp->qps = calloc((size_t)count, sizeof(*pp->qps));
 	pp->pending = calloc((size_t)count, sizeof(*pp->pending));
-	pp->local = calloc((size_t)count, sizeof(*pp->local));
-	pp->remote = calloc((size_t)count, sizeof(*pp->remote));
+	pp->local = calloc(PP_MAX_QPS, sizeof(*pp->local));
+	pp->remote = calloc(PP_MAX_QPS, sizeof(*pp->remote));
 	if (posix_memalign((void **)&pp->buffer, (size_t)sysconf(_SC_PAGESIZE), size ? size : 1))
 		pp->buffer = NULL;
 	if (!pp->qps || !pp->pending || !pp->local || !pp->remote || !pp->buffer)

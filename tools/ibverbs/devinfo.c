@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 			break;
 		case 'i':
 			port = (unsigned int)strtoul(optarg, NULL, 0);
-			if (port >= 1 && port <= 255)
+			if ((int)port >= 1)
 				break;
 			usage(argv[0]);
 			return 1;

@@ -176,6 +176,11 @@ int pp_parse(const struct pp_kind *kind, int argc, char **argv, struct pp_option
 		fprintf(stderr, "prefetch is valid only with on-demand memory region\n");
 		return 1;
 	}
+	if (options->num_qp > PP_MAX_QPS) {
+		fprintf(stderr, "num_qp %d must be less than %d\n", options->num_qp,
+			PP_MAX_QPS + 1);
+		return 1;
+	}
 	if (kind->has_srq && options->num_qp > options->rx_depth) {
 		fprintf(stderr,
 			"rx_depth %d is too small for %d QPs -- must have at least one receive per "

@@ -182,7 +182,8 @@ static int play(struct pingpong *pp, struct intervals *intervals)
 
 /*
  * With -c the client's message is PP_FILL, with a zero at the head of each page (where the original
- * programs look), and goes to and fro in the same buffers; so it is what both have in the end.
+ * programs look), and goes to and fro in the same buffers; so it is what both have in the end. The
+ * original ibv_srq_pingpong sends zeros all over.
  */
 static void stamp_pages(struct pingpong *pp)
 {
@@ -202,9 +203,9 @@ static int check_pages(const struct pingpong *pp)
 		uint64_t length = pp->options.size - at < page ? pp->options.size - at : page,
 			 i = 1;
 
-		while (i < length && data[i] == PP_FILL)
+		while (i < length && data[i] == data[1])
 			i++;
-		if (data[0] || i < length) {
+		if (data[0] || i < length || (i > 1 && data[1] && data[1] != PP_FILL)) {
 			printf("invalid data in page %d\n", (int)(at / page));
 			bad = 1;
 		}
@@ -293,7 +294,7 @@ static int connect_server(void *data, const struct pp_address *remote)
 
 static int meet(struct pingpong *pp)
 {
-	int count = pp->options.num_qp, rc;
+	int count = pp->kind->has_srq ? PP_MAX_QPS : 1, rc;
 
 	if (pp->options.server)
 		rc = pp_exchange_as_client(&pp->options, pp->local, count, pp->remote);
@@ -302,7 +303,7 @@ static int meet(struct pingpong *pp)
 					   pp->remote);
 	if (rc)
 		return rc;
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < pp->options.num_qp; i++)
 		print_address(pp, "remote", &pp->remote[i]);
 	return pp->options.server ? pp_connect_qps(pp, pp->remote) : 0;
 }

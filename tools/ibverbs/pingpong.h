@@ -13,7 +13,8 @@
 #include <infiniband/verbs.h>
 
 enum {
-	PP_GRH = 40, /* area in front of a UD message */
+	PP_GRH = 40,	  /* area in front of a UD message */
+	PP_MAX_QPS = 256, /* that many addresses are told with an SRQ, the unused ones being zero */
 	PP_QKEY = 0x11111111,
 	PP_RECV = 1, /* work request ids, and bits of `pending` */
 	PP_SEND = 2,
@@ -77,7 +78,7 @@ struct pingpong {
 	struct ibv_qp **qps; /* options.num_qp */
 	struct ibv_ah *ah;   /* UD only */
 	struct ibv_port_attr port;
-	struct pp_address *local, *remote; /* one for each QP */
+	struct pp_address *local, *remote; /* PP_MAX_QPS, one for each QP */
 
 	char *buffer; /* header bytes, then the message */
 	uint32_t header;

@@ -8,7 +8,7 @@ int main(int argc, char **argv)
 	    .type = IBV_QPT_UD,
 	    .has_srq = false,
 	    .letters = "pdisrnlegc",
-	    .default_size = 2048,
+	    .default_size = 1024,
 	};
 
 	return pp_main(&kind, argc, argv);

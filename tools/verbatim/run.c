@@ -104,12 +104,32 @@ static bool is_device_list(const char *list)
 	return true;
 }
 
+/*
+ * execvp() says EACCES also when a directory of PATH is closed to this user; only a file that is
+ * there makes the difference between "not found" and "not executable".
+ */
+static bool is_in_path(const char *program)
+{
+	char *path = strdup(getenv("PATH") ? getenv("PATH") : ""), *rest = path, *dir;
+	char file[PATH_MAX];
+	bool is_there = false;
+
+	while (!is_there && (dir = strsep(&rest, ":")))
+		is_there = snprintf(file, sizeof(file), "%s/%s", *dir ? dir : ".", program) <
+			       (int)sizeof(file) &&
+			   !access(file, F_OK);
+	free(path);
+	return is_there;
+}
+
 static int start(char **argv)
 {
 	int error;
 
 	execvp(argv[0], argv);
 	error = errno;
+	if (error == EACCES && !strchr(argv[0], '/') && !is_in_path(argv[0]))
+		error = ENOENT;
 	if (error == ENOENT && strchr(argv[0], '/') && !access(argv[0], F_OK)) {
 		fprintf(stderr,
 			"verbatim run: %s: its interpreter (the #! line, or the loader of the "
