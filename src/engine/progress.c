@@ -246,6 +246,8 @@ bool lane_run(struct lane *lane, uint64_t now)
 		run_ready(lane, now);
 		flush(lane, now);
 		did = true;
+	} else if (lane->flush_at == UINT64_MAX) {
+		flush(lane, now); /* what was answered on a packet's way in: a NAK */
 	}
 	return did;
 }
