@@ -95,6 +95,10 @@ held_doctor 1
 says "port 4791 TAKEN: process $(cat pid) (python3) of user"
 says "rxe0 cannot be opened"
 says "stop that program"
+held=${held/127.0.0.1/0.0.0.0}
+held_doctor 1
+grep -q '127.0.0.1 .*TAKEN: process' "$work/out" || fail "the port of all addresses is taken"
+held=${held/0.0.0.0/127.0.0.1}
 if [ "$(id -u)" = 0 ]; then
 	# shellcheck disable=SC2086
 	held_doctor 1 $nobody

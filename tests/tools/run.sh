@@ -81,6 +81,19 @@ if [ "$(id -u)" = 0 ]; then
 	cmp "$work/out" "$work/direct" || fail "nobody sees other devices"
 fi
 
+# Programs that it cannot reach are named, and run all the same.
+printf 'int main(void) { return 3; }' >"$work/three.c"
+cc -static -o "$work/static" "$work/three.c"
+[ "$(status_of run "$work/static")" = 3 ] || fail "a static program"
+grep -q 'note: .* is statically linked' "$work/err" || fail "no note on a static program: $(cat "$work/err")"
+if [ "$(id -u)" = 0 ]; then
+	cc -o "$work/setuid" "$work/three.c"
+	chmod 4755 "$work/setuid"
+	[ "$(status_of setpriv --reuid 65534 --regid 65534 --clear-groups "$verbatim" run "$work/setuid")" = 3 ] || fail "a setuid program"
+	grep -q 'note: .* gets more rights' "$work/err" || fail "no note on a setuid program: $(cat "$work/err")"
+fi
+run true 2>"$work/err" && [ ! -s "$work/err" ] || fail "a note without need: $(cat "$work/err")"
+
 # Elsewhere: the build tree copied, and a place that ld.so cannot take.
 mkdir -p "$work/copy/bin" "$work/copy/lib" "$work/a place"
 cp -a "$verbatim" "$work/copy/bin"

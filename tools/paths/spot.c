@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,17 +95,20 @@ const char *spot_find_closer(const char *path, struct spot *spot)
 {
 	static _Thread_local bool inside; /* the tree is made with calls that come by here too */
 	char translated[SPOT_SIZE / 2], root[SPOT_SIZE / 2];
-	int error = errno;
+	int error = errno, cancel;
 
 	if (inside || !translate(path, translated, sizeof(translated)))
 		return path;
 	inside = true;
+	/* The tree's lock must not die with the thread. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	if (!tree_root(root, sizeof(root), strstr(translated, "counters") != NULL)) {
 		snprintf(spot->path, sizeof(spot->path), "%s%s", root, translated);
 		spot->is_ours = true;
 		spot->is_node = is_node(translated, &spot->minor);
 		path = spot->path;
 	}
+	pthread_setcancelstate(cancel, NULL);
 	inside = false;
 	errno = error;
 	return path;

@@ -26,6 +26,13 @@ int command_explain(int argc, char **argv);
  */
 int where_libraries(char *dir, size_t size);
 
+/* program.c: where the program is, as execvp() looks for it; false if it is nowhere. */
+bool program_find(const char *program, char *path, size_t size);
+
+/* Why Verbatim's libraries will not reach this program; NULL if they will, or if that cannot be
+ * told. */
+const char *program_obstacle(const char *program);
+
 #define LIBRARY_VERBS "libibverbs.so.1"
 #define LIBRARY_PATHS "libverbatim-paths.so"
 

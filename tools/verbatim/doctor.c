@@ -4,6 +4,7 @@
  * and each device opened as a program would and closed again; the verdict is that of the engine.
  */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,19 +38,23 @@ static bool is_slot_inode(unsigned long wanted)
 static bool is_verbatim_process(long pid)
 {
 	char path[64], target[64];
+	struct dirent *entry;
 	unsigned long inode;
 	bool is_ours = false;
+	DIR *fds;
 
-	for (int fd = 0; fd < 1024 && !is_ours; fd++) {
-		ssize_t length;
+	snprintf(path, sizeof(path), "/proc/%ld/fd", pid);
+	fds = opendir(path);
+	while (fds && !is_ours && (entry = readdir(fds))) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
 
-		snprintf(path, sizeof(path), "/proc/%ld/fd/%d", pid, fd);
-		length = readlink(path, target, sizeof(target) - 1);
 		if (length <= 0)
 			continue;
 		target[length] = '\0';
 		is_ours = sscanf(target, "socket:[%lu]", &inode) == 1 && is_slot_inode(inode);
 	}
+	if (fds)
+		closedir(fds);
 	return is_ours;
 }
 

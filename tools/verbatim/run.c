@@ -104,31 +104,18 @@ static bool is_device_list(const char *list)
 	return true;
 }
 
-/*
- * execvp() says EACCES also when a directory of PATH is closed to this user; only a file that is
- * there makes the difference between "not found" and "not executable".
- */
-static bool is_in_path(const char *program)
-{
-	char *path = strdup(getenv("PATH") ? getenv("PATH") : ""), *rest = path, *dir;
-	char file[PATH_MAX];
-	bool is_there = false;
-
-	while (!is_there && (dir = strsep(&rest, ":")))
-		is_there = snprintf(file, sizeof(file), "%s/%s", *dir ? dir : ".", program) <
-			       (int)sizeof(file) &&
-			   !access(file, F_OK);
-	free(path);
-	return is_there;
-}
-
 static int start(char **argv)
 {
+	const char *obstacle = program_obstacle(argv[0]);
+	char path[PATH_MAX];
 	int error;
 
+	if (obstacle)
+		fprintf(stderr, "verbatim run: note: %s %s\n", argv[0], obstacle);
 	execvp(argv[0], argv);
 	error = errno;
-	if (error == EACCES && !strchr(argv[0], '/') && !is_in_path(argv[0]))
+	/* It is EACCES also when nothing but a directory of PATH is closed to this user. */
+	if (error == EACCES && !program_find(argv[0], path, sizeof(path)))
 		error = ENOENT;
 	if (error == ENOENT && strchr(argv[0], '/') && !access(argv[0], F_OK)) {
 		fprintf(stderr,
@@ -170,7 +157,7 @@ int command_run(int argc, char **argv)
 			setenv("VERBATIM_DEVICES", optarg, 1);
 			break;
 		case 'p':
-			if (!*optarg || strlen(optarg) > 48 || has_any(optarg, "/=, ")) {
+			if (!*optarg || strlen(optarg) > 32 || has_any(optarg, "/=, ")) {
 				fprintf(stderr,
 					"verbatim run: '%s' is no prefix for a device's name\n",
 					optarg);
