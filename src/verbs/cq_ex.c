@@ -26,13 +26,9 @@ static const struct ibv_wc *wc_of(struct ibv_cq_ex *ex)
 
 /* ---- the cursor ---- */
 
-/* 0, ENOENT when empty, or EOVERFLOW. */
-static int advance(struct ibv_cq_ex *ex, struct face_cq *face)
+/* Put the cursor on what cq_poll_one() said: 0, ENOENT when empty, or EOVERFLOW. */
+static int advance(struct ibv_cq_ex *ex, struct face_cq *face, int ret)
 {
-	int ret = cq_poll_one(face->cq, &face->current);
-
-	if (ret == -ENOENT && engine_poll(face->cq))
-		ret = cq_poll_one(face->cq, &face->current);
 	if (ret)
 		return -ret;
 	ex->wr_id = face->current.wc.wr_id;
@@ -49,15 +45,24 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 		return refuse(REASON_COMP_MASK, "attr->comp_mask is %#x", attr->comp_mask);
 	if (!face->is_single_threaded)
 		pthread_mutex_lock(&face->poll_lock);
-	ret = advance(ex, face);
+	ret = cq_poll_one(face->cq, &face->current);
+	if (ret == -ENOENT && engine_poll(face->cq))
+		ret = cq_poll_one(face->cq, &face->current);
+	ret = advance(ex, face, ret);
 	if (ret && !face->is_single_threaded)
 		pthread_mutex_unlock(&face->poll_lock);
 	return ret;
 }
 
+/*
+ * Takes what is there and makes no progress: a completion that came about in here would raise the
+ * event of an armed CQ and be taken at once, and the program that then wakes for it finds nothing.
+ */
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return advance(ex, face_of(ex));
+	struct face_cq *face = face_of(ex);
+
+	return advance(ex, face, cq_poll_one(face->cq, &face->current));
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
