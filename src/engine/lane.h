@@ -68,6 +68,7 @@ struct lane {
 	atomic_uint polls;
 	atomic_ulong seen;	    /* when a program last left a verb; 0: it said that it sleeps */
 	atomic_ulong polling_since; /* no gap since then */
+	atomic_ulong poller_since;  /* when has_poller became true */
 	atomic_bool has_poller;
 	atomic_bool is_kicked;
 	atomic_bool is_stopping;
@@ -77,7 +78,7 @@ struct lane {
 	struct seat *ready, **ready_end; /* to be run, oldest first */
 	struct timer_queue timers;
 	uint32_t seats;
-	uint64_t patience, poller_since;
+	uint64_t patience;
 	struct udp_link *link;
 	uint64_t flush_at; /* packets wait for room in a socket; UINT64_MAX: none do */
 	uint64_t armed;	   /* when timer_fd goes off; UINT64_MAX: not */

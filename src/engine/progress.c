@@ -257,7 +257,7 @@ bool lane_run(struct lane *lane, uint64_t now)
 /* Under the lane's lock. */
 static void become_poller(struct lane *lane, uint64_t now)
 {
-	lane->poller_since = now;
+	atomic_store_explicit(&lane->poller_since, now, memory_order_relaxed);
 	atomic_store(&lane->has_poller, true);
 	lane_kick(lane); /* off the sockets */
 }
@@ -349,7 +349,9 @@ static void nap(struct lane *lane)
 		take_over(lane);
 		return;
 	}
-	if (!is_kicked && lane_now() < lane->poller_since + RELIABLE_NS)
+	if (!is_kicked &&
+	    lane_now() <
+		atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS)
 		return;
 	lane_lock(lane);
 	if (is_kicked)
