@@ -362,23 +362,40 @@ int content_write(const char *root, const struct view_device *devices, int count
 	return writer.rc;
 }
 
-/* A reader must not meet a file half written: each is replaced as a whole. */
+/*
+ * In place, since programs keep such a file open, go back to its beginning and read again, as one
+ * does with the kernel's.
+ */
+static void put_counter(struct writer *writer, uint64_t value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void put_counter(struct writer *writer, uint64_t value, const char *format, ...)
+{
+	char path[PATH_MAX], text[32];
+	int length = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)value), fd;
+	va_list values;
+	bool placed;
+
+	va_start(values, format);
+	placed = place(writer, path, format, values);
+	va_end(values);
+	if (!placed)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0 || pwrite(fd, text, (size_t)length, 0) != length || ftruncate(fd, length))
+		writer->rc = -errno;
+	if (fd >= 0)
+		close(fd);
+}
+
 int content_write_counters(const char *root, const char *device,
 			   const struct view_counter *counters, int count)
 {
 	struct writer writer = {.root = root};
-	char text[32], from[PATH_MAX], to[PATH_MAX];
 
-	for (int i = 0; i < count && !writer.rc; i++) {
-		snprintf(to, sizeof(to), "sys/devices/virtual/infiniband/%s/ports/1/%s/%s", device,
-			 counters[i].group, counters[i].name);
-		snprintf(text, sizeof(text), "%llu", (unsigned long long)counters[i].value);
-		put(&writer, text, "counter.new");
-		snprintf(from, sizeof(from), "%s/counter.new", root);
-		snprintf(to, sizeof(to), "%s/sys/devices/virtual/infiniband/%s/ports/1/%s/%s", root,
-			 device, counters[i].group, counters[i].name);
-		if (!writer.rc && rename(from, to))
-			writer.rc = -errno;
-	}
+	for (int i = 0; i < count; i++)
+		put_counter(&writer, counters[i].value,
+			    "sys/devices/virtual/infiniband/%s/ports/1/%s/%s", device,
+			    counters[i].group, counters[i].name);
 	return writer.rc;
 }

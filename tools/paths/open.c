@@ -34,6 +34,14 @@ static bool is_refused(const struct spot *spot, int flags)
 	return true;
 }
 
+/* What was opened may be a counter. */
+static int opened(const struct spot *spot, int fd)
+{
+	if (spot->is_counter && fd >= 0)
+		counter_opened(fd);
+	return fd;
+}
+
 #define OPEN(name)                                                                                 \
 	SHOWN int name(const char *path, int flags, ...)                                           \
 	{                                                                                          \
@@ -45,7 +53,8 @@ static bool is_refused(const struct spot *spot, int flags)
 		mode = mode_of(flags, rest);                                                       \
 		va_end(rest);                                                                      \
 		path = spot_find(path, &spot);                                                     \
-		return is_refused(&spot, flags) ? -1 : NEXT(name)(path, flags, mode);              \
+		return is_refused(&spot, flags) ? -1                                               \
+						: opened(&spot, NEXT(name)(path, flags, mode));    \
 	}
 
 #define OPENAT(name)                                                                               \
@@ -59,7 +68,9 @@ static bool is_refused(const struct spot *spot, int flags)
 		mode = mode_of(flags, rest);                                                       \
 		va_end(rest);                                                                      \
 		path = spot_find(path, &spot);                                                     \
-		return is_refused(&spot, flags) ? -1 : NEXT(name)(dir, path, flags, mode);         \
+		return is_refused(&spot, flags)                                                    \
+			   ? -1                                                                    \
+			   : opened(&spot, NEXT(name)(dir, path, flags, mode));                    \
 	}
 
 /* What open() becomes under _FORTIFY_SOURCE. */
@@ -69,7 +80,7 @@ static bool is_refused(const struct spot *spot, int flags)
 		struct spot spot;                                                                  \
                                                                                                    \
 		path = spot_find(path, &spot);                                                     \
-		return is_refused(&spot, flags) ? -1 : NEXT(name)(path, flags);                    \
+		return is_refused(&spot, flags) ? -1 : opened(&spot, NEXT(name)(path, flags));     \
 	}
 
 #define OPENAT_2(name)                                                                             \
@@ -78,7 +89,8 @@ static bool is_refused(const struct spot *spot, int flags)
 		struct spot spot;                                                                  \
                                                                                                    \
 		path = spot_find(path, &spot);                                                     \
-		return is_refused(&spot, flags) ? -1 : NEXT(name)(dir, path, flags);               \
+		return is_refused(&spot, flags) ? -1                                               \
+						: opened(&spot, NEXT(name)(dir, path, flags));     \
 	}
 
 #define FOPEN(name)                                                                                \

@@ -26,7 +26,8 @@ enum {
 /* Where a path leads. */
 struct spot {
 	bool is_ours;
-	bool is_node; /* an entry of /dev/infiniband */
+	bool is_node;	 /* an entry of /dev/infiniband */
+	bool is_counter; /* the file of a counter, whose value is that of when it is read */
 	unsigned int minor;
 	char path[SPOT_SIZE];
 };
@@ -36,7 +37,7 @@ const char *spot_find_closer(const char *path, struct spot *spot);
 
 static inline const char *spot_find(const char *path, struct spot *spot)
 {
-	spot->is_ours = spot->is_node = false;
+	spot->is_ours = spot->is_node = spot->is_counter = false;
 	/* <fcntl.h> promises that path is never NULL; programs do not keep that, and get EFAULT. */
 	__asm__("" : "+r"(path));
 	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd'))
@@ -53,6 +54,9 @@ void spot_unmap(char *path);
  */
 int tree_root(char *root, size_t size, bool counters);
 
+/* The counters' files get the values of now. Keeps errno. */
+void tree_refresh_counters(void);
+
 /* Length of the part of `path` that is the root of a tree of this process, 0 if it is none. */
 size_t tree_prefix(const char *path);
 
@@ -60,6 +64,9 @@ size_t tree_prefix(const char *path);
 int content_write(const char *root, const struct view_device *devices, int count);
 int content_write_counters(const char *root, const char *device,
 			   const struct view_counter *counters, int count);
+
+/* counter.c: this descriptor reads a counter. */
+void counter_opened(int fd);
 
 /* The next definition of a function, behind ours. */
 void *next_function(const char *name);

@@ -102,7 +102,8 @@ const char *spot_find_closer(const char *path, struct spot *spot)
 	inside = true;
 	/* The tree's lock must not die with the thread. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	if (!tree_root(root, sizeof(root), strstr(translated, "counters") != NULL)) {
+	spot->is_counter = strstr(translated, "counters/") != NULL;
+	if (!tree_root(root, sizeof(root), spot->is_counter)) {
 		snprintf(spot->path, sizeof(spot->path), "%s%s", root, translated);
 		spot->is_ours = true;
 		spot->is_node = is_node(translated, &spot->minor);

@@ -317,6 +317,22 @@ int tree_root(char *root, size_t size, bool counters)
 	return rc;
 }
 
+void tree_refresh_counters(void)
+{
+	char root[BASE_SIZE + 16];
+	int error = errno, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&tree.lock);
+	if (tree.owner) {
+		generation_path(root, sizeof(root), tree.generation);
+		update_counters(root);
+	}
+	pthread_mutex_unlock(&tree.lock);
+	pthread_setcancelstate(cancel, NULL);
+	errno = error;
+}
+
 size_t tree_prefix(const char *path)
 {
 	size_t length = 0, base;
