@@ -166,7 +166,8 @@ void transport_receive(struct adapter *adapter, const struct packet *packet, uin
 		return;
 	}
 	qp = adapter_find_qp(adapter, wire.bth.dest_qp);
-	if (!qp) {
+	/* In RESET it may be in the table but still in the making, without a requester. */
+	if (!qp || atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RESET) {
 		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
 		return;
 	}

@@ -159,6 +159,30 @@ static void packets_before_rtr_are_lost_and_sent_again(void **state)
 	pair_free(pair);
 }
 
+/* Its number is known to whoever guesses it, as soon as it is in the table. */
+static void a_packet_for_a_qp_in_the_making_is_dropped(void **state)
+{
+	struct pair *pair = pair_new(&options);
+	struct ibv_qp_init_attr_ex init = {
+	    .send_cq = &pair->b.cq->ibv,
+	    .recv_cq = &pair->b.cq->ibv,
+	    .qp_type = IBV_QPT_RC,
+	};
+	struct qp *made = pair->b.qp;
+
+	assert_int_equal(qp_create(pair->b.pd, &init, &pair->b.qp), 0);
+	side_to_init(&pair->a, &options);
+	side_to_rtr(&pair->a, &pair->b, &options);
+	side_to_rts(&pair->a, &options);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 10);
+	pair_run(pair);
+	assert_int_equal(atomic_load(&pair->b.adapter.no_qp), 1);
+	qp_unlist(pair->b.qp);
+	qp_free(pair->b.qp);
+	pair->b.qp = made;
+	pair_free(pair);
+}
+
 static void reset_forgets_all_and_the_qp_lives_again(void **state)
 {
 	struct pair *pair = *state;
@@ -214,6 +238,7 @@ int main(void)
 	    TEST(sqd_still_receives),
 	    TEST(the_first_packet_in_rtr_is_told),
 	    TEST(packets_before_rtr_are_lost_and_sent_again),
+	    TEST(a_packet_for_a_qp_in_the_making_is_dropped),
 	    TEST(reset_forgets_all_and_the_qp_lives_again),
 	    TEST(a_query_tells_the_psns),
 	};
