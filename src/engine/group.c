@@ -245,3 +245,28 @@ void group_answer(struct group_list *list, int fd, const struct mail *mail)
 		meeting_answer(fd, mail, NULL, 0);
 	pthread_mutex_unlock(&list->lock);
 }
+
+/* Never waits: it is called with a lane's lock held. */
+int group_peer(struct group_list *list, const union ibv_gid *gid, uint32_t qpn)
+{
+	int fds[GROUP_MAX_LANES], fd = -1, lock = join_trylock();
+	struct group *group;
+
+	if (lock < 0)
+		return -1;
+	pthread_mutex_lock(&list->lock);
+	cds_list_for_each_entry (group, &list->groups, node) {
+		uint32_t lane = steer_lane(qpn, group->lanes);
+
+		if (memcmp(&group->gid, gid, sizeof(*gid)) != 0 ||
+		    vault_get(&group->vault, qpn >> QPN_SLOT_SHIFT, fds, group->lanes) < 0)
+			continue;
+		fd = fds[lane];
+		fds[lane] = fds[group->lanes - 1];
+		close_all(fds, group->lanes - 1);
+		break;
+	}
+	pthread_mutex_unlock(&list->lock);
+	join_unlock(lock);
+	return fd;
+}

@@ -87,6 +87,20 @@ int join_lock(void)
 		       PATIENCE_MS / 1000);
 }
 
+int join_trylock(void)
+{
+	struct sockaddr_un address;
+	socklen_t length = lock_address(&address);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	close(fd);
+	return -EBUSY;
+}
+
 void join_unlock(int lock)
 {
 	close(lock);

@@ -10,6 +10,10 @@
 /* The lock, a descriptor; or the negative errno of the noted reason when its holder keeps it longer
  * than anyone should. */
 int join_lock(void);
+
+/* The same without waiting: -EBUSY when somebody has it. */
+int join_trylock(void);
+
 void join_unlock(int lock);
 
 #endif
