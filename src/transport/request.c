@@ -167,6 +167,7 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is
 	wire.bth.ack_req = qp->type == IBV_QPT_RC && (is_last || is_pressed);
 	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
 			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
+	wire.bth.fecn = qp->type == IBV_QPT_UC && pace_asks(qp);
 	wire.payload_length = is_last ? wqe->length - offset : qp->mtu;
 	wire.reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
 	wire.imm = be32toh(wqe->imm_data);

@@ -33,6 +33,7 @@ void requester_start(struct qp *qp, uint32_t psn)
 	requester->retries_left = qp->attr.retry_cnt;
 	requester->rnr_retries_left = qp->attr.rnr_retry;
 	window_init(&requester->window, qp->mtu ? qp->mtu : MTU_BYTES_MIN);
+	pace_start(qp);
 }
 
 /* A WQE can't be executed. Those before it complete first, so it waits for its turn (10.8.2.1). */
@@ -131,8 +132,12 @@ static enum sent send_unreliably(struct qp *qp, struct send_wqe *wqe, struct out
 {
 	struct requester *requester = qp->requester;
 	uint32_t current = requester->current;
-	enum sent sent = qp->type == IBV_QPT_UD ? ud_send(qp, wqe, outbox, bytes)
-						: request_send(qp, wqe, false, outbox, bytes);
+	enum sent sent;
+
+	if (!pace_may_send(qp, now))
+		return SENT_WAIT;
+	sent = qp->type == IBV_QPT_UD ? ud_send(qp, wqe, outbox, bytes)
+				      : request_send(qp, wqe, false, outbox, bytes);
 
 	requester->una = requester->psn;
 	if (sent == SENT && requester->current != current)

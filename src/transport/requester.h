@@ -31,13 +31,22 @@ enum wqe_flight {
 	WQE_STARTED = 1, /* has its PSNs; what SQD still finishes */
 };
 
+/* How far UC and UD may run ahead of their receiver (pace.c). */
+struct pace {
+	uint32_t window;    /* packets */
+	uint32_t confirmed; /* PSN; what lies before it was taken in, or is lost */
+	uint8_t missing;    /* answers in a row that did not come */
+	bool has_answered;
+};
+
 struct requester {
 	uint32_t una, psn, end;
 	uint32_t current;	/* index of the WQE that psn belongs to, free-running */
 	uint32_t since_ack_req; /* packets out since one asked for an ACK */
-	struct window window;
+	struct window window;	/* RC */
+	struct pace pace;	/* UC, UD */
 
-	uint64_t ack_deadline; /* NO_DEADLINE: not running */
+	uint64_t ack_deadline; /* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
 	uint64_t rnr_deadline; /* NO_DEADLINE: the peer is ready */
 	uint8_t retries_left, rnr_retries_left;
 	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are
@@ -145,6 +154,15 @@ void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now);
 bool retry_on_deadline(struct qp *qp, uint64_t now);
 void retry_progressed(struct qp *qp, uint64_t now);
 void retry_start_timer(struct qp *qp, uint64_t now);
+
+/* pace.c */
+void pace_start(struct qp *qp);
+bool pace_may_send(struct qp *qp, uint64_t now);
+bool pace_asks(const struct qp *qp);
+void pace_expire(struct qp *qp);
+void pace_confirm(struct qp *qp, uint32_t psn);
+void pace_answer(struct qp *qp, const struct packet *packet, const struct wire_packet *asked,
+		 struct outbox *outbox);
 
 /* ud.c */
 enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, uint32_t *bytes);

@@ -103,6 +103,10 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 		requester->rnr_deadline = NO_DEADLINE;
 	if (now < requester->ack_deadline)
 		return true;
+	if (qp->type != IBV_QPT_RC) {
+		pace_expire(qp);
+		return true;
+	}
 	requester->counters.timeouts++;
 	window_timed_out(&requester->window, requester->end);
 	if (!retry_spend(qp, now))

@@ -62,6 +62,8 @@ static bool is_receiving(const struct qp *qp)
 
 static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
 {
+	if (wire->op->flags & OPF_CNP)
+		return true;
 	switch (qp->type) {
 	case IBV_QPT_RC:
 		return opcode_transport(wire->bth.opcode) == TRANSPORT_RC;
@@ -120,6 +122,11 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 	}
 	qp->requester->counters.received_packets++;
 	qp->requester->counters.received_bytes += packet->length;
+	if (wire->op->flags & OPF_CNP) {
+		if (qp->type != IBV_QPT_RC)
+			pace_confirm(qp, wire->bth.psn);
+		return;
+	}
 	if (qp->type != IBV_QPT_UD)
 		establish(qp);
 	if (qp->type == IBV_QPT_UD)
@@ -130,6 +137,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 		completer_receive(qp, wire, now);
 	else
 		responder_receive(&arrival, outbox);
+	if (wire->bth.fecn && qp->type != IBV_QPT_RC)
+		pace_answer(qp, packet, wire, outbox);
 }
 
 struct multicast {

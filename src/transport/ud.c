@@ -59,6 +59,7 @@ enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, ui
 	wire.bth =
 	    bth_of(qp, TRANSPORT_UD | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY), requester->psn);
 	wire.bth.dest_qp = wqe->ud.qpn;
+	wire.bth.fecn = pace_asks(qp);
 	wire.bth.solicited = wqe->flags & IBV_SEND_SOLICITED;
 	wire.payload_length = wqe->length;
 	wire.deth = (struct deth){qkey_of(qp, wqe), qp->number};

@@ -146,6 +146,44 @@ static void a_uc_message_too_long_for_the_receive_is_its_error(void **state)
 	pair_free(pair);
 }
 
+static void a_receiver_of_ours_sets_the_pace(void **state)
+{
+	struct pair *pair = set_up(IBV_QPT_UC);
+
+	fill(pair->a.memory, 300000, 9);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 300000);
+	side_turn(&pair->a);
+	side_turn(&pair->a);
+	assert_int_equal(pair->count, 64);
+	assert_true(transport_deadline(pair->a.qp) != NO_DEADLINE);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(pair->a.memory, pair->b.memory, 300000);
+	assert_int_equal(transport_counters(pair->b.qp)->sent_packets, 293 / 32);
+	pair_free(pair);
+}
+
+static int lose_answers(struct pair *pair, struct side *from, struct flying *packet)
+{
+	return from->name == 'A';
+}
+
+static void one_that_answers_no_notification_is_waited_for_three_times(void **state)
+{
+	struct pair *pair = set_up(IBV_QPT_UC);
+
+	pair->meddle = lose_answers;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 900000);
+	pair_run(pair);
+	for (int i = 0; i < 3; i++) {
+		side_expect_none(&pair->a);
+		assert_true(pair_wait(pair));
+	}
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	assert_false(pair_wait(pair));
+	pair_free(pair);
+}
+
 /* ---- UD ---- */
 
 static void send_datagram(struct side *side, const struct side *to, uint64_t wr_id, uint32_t length,
@@ -301,6 +339,8 @@ int main(void)
 	    cmocka_unit_test(a_uc_write_with_a_wrong_key_is_dropped_in_silence),
 	    cmocka_unit_test(a_uc_send_error_costs_the_send_queue_only),
 	    cmocka_unit_test(a_uc_message_too_long_for_the_receive_is_its_error),
+	    cmocka_unit_test(a_receiver_of_ours_sets_the_pace),
+	    cmocka_unit_test(one_that_answers_no_notification_is_waited_for_three_times),
 	    cmocka_unit_test(a_datagram_stands_behind_its_network_header),
 	    cmocka_unit_test(the_high_bit_of_the_qkey_means_the_own_one),
 	    cmocka_unit_test(a_wrong_qkey_is_dropped_and_counted),

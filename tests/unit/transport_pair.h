@@ -166,7 +166,7 @@ static inline void pair_trace(struct pair *pair, const struct side *from,
 	assert_int_equal(wire_parse(&wire, packet->bytes, packet->size), PARSE_OK);
 	if (wire.op->flags & OPF_RESPONSE)
 		requester = from == &pair->a ? &pair->b : &pair->a;
-	name = strchr(wire.op->name, ' ') + 1;
+	name = strchr(wire.op->name, ' ') ? strchr(wire.op->name, ' ') + 1 : wire.op->name;
 	if (wire.op->flags & OPF_ACK)
 		name = aeth_kind(wire.aeth.syndrome) == AETH_ACK       ? "ACK"
 		       : aeth_kind(wire.aeth.syndrome) == AETH_RNR_NAK ? "RNR"

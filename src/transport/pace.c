@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pace of UC and UD. Nothing acknowledges their packets, so a sender faster than the receiver would
+ * only fill its socket buffer and lose the rest, where InfiniBand has flow control at the link.
+ * Between adapters of ours congestion notification does the work: a packet with FECN asks, the
+ * receiver answers with a congestion notification packet once it has taken that packet in (A10,
+ * A17.9), and the sender keeps what is not answered within a window. Another make's adapter ignores
+ * FECN; when it has not answered a few times the sender no longer waits for it.
+ */
+#include "device/adapter.h"
+#include "transport/build.h"
+#include "transport/requester.h"
+
+enum {
+	PACE_BYTES = 64 << 10,
+	PACE_PACKETS_MIN = 8,
+	PACE_PACKETS_MAX = 64,
+	PACE_GIVE_UP = 3, /* answers missing in a row */
+};
+
+/* How long an answer may take: the receiver may have to wait for a processor first. */
+static const uint64_t PACE_STRANGER_NS = 30000000, PACE_NS = 200000000;
+
+/* It answers, for it has before, or must be one of us because it shares our address. */
+static uint64_t patience(const struct qp *qp)
+{
+	bool is_ours = qp->requester->pace.has_answered ||
+		       (qp->type == IBV_QPT_UC &&
+			memcmp(&qp->av.sgid, &qp->av.dgid, sizeof(qp->av.sgid)) == 0);
+
+	return is_ours ? PACE_NS : PACE_STRANGER_NS;
+}
+
+void pace_start(struct qp *qp)
+{
+	struct requester *requester = qp->requester;
+	uint32_t packets = qp->mtu ? PACE_BYTES / qp->mtu : PACE_PACKETS_MIN;
+
+	if (packets < PACE_PACKETS_MIN)
+		packets = PACE_PACKETS_MIN;
+	if (packets > PACE_PACKETS_MAX)
+		packets = PACE_PACKETS_MAX;
+	requester->pace = (struct pace){.window = packets, .confirmed = requester->psn};
+}
+
+/* False: the receiver has enough to do; the deadline is set by when it will be looked at again. */
+bool pace_may_send(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	struct pace *pace = &requester->pace;
+
+	if (pace->missing >= PACE_GIVE_UP)
+		return true;
+	if (psn_into(requester->psn, pace->confirmed) < pace->window)
+		return true;
+	if (requester->ack_deadline == NO_DEADLINE)
+		requester->ack_deadline = now + patience(qp);
+	return false;
+}
+
+/* Whether the next packet asks: twice in a window. */
+bool pace_asks(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	return (psn_into(requester->psn, requester->pace.confirmed) + 1) %
+		   (requester->pace.window / 2) ==
+	       0;
+}
+
+/* No answer: what was sent is over, one way or another. */
+void pace_expire(struct qp *qp)
+{
+	struct requester *requester = qp->requester;
+
+	requester->ack_deadline = NO_DEADLINE;
+	requester->pace.confirmed = requester->psn;
+	if (requester->pace.missing < PACE_GIVE_UP)
+		requester->pace.missing++;
+}
+
+/* A notification came for the packet with this PSN. */
+void pace_confirm(struct qp *qp, uint32_t psn)
+{
+	struct requester *requester = qp->requester;
+	struct pace *pace = &requester->pace;
+
+	if (psn_into(psn, pace->confirmed) >= psn_into(requester->psn, pace->confirmed))
+		return;
+	pace->confirmed = psn_next(psn);
+	pace->has_answered = true;
+	pace->missing = 0;
+	requester->ack_deadline = NO_DEADLINE;
+	qp->adapter->host->schedule(qp->adapter, qp);
+}
+
+/* The answer to a packet with FECN. If there is no room for it the sender waits a little longer. */
+void pace_answer(struct qp *qp, const struct packet *packet, const struct wire_packet *asked,
+		 struct outbox *outbox)
+{
+	bool is_datagram = qp->type == IBV_QPT_UD;
+	struct wire_packet wire;
+	struct av av = qp->av;
+	uint8_t *payload;
+
+	if (is_datagram) {
+		if (gid_is_multicast(&packet->dgid))
+			return;
+		av = (struct av){.dgid = packet->sgid,
+				 .sgid = packet->dgid,
+				 .traffic_class = packet->traffic_class,
+				 .hop_limit = 64};
+	}
+	wire.bth = bth_of(qp, OPCODE_CNP, asked->bth.psn);
+	wire.bth.becn = true;
+	if (is_datagram)
+		wire.bth.dest_qp = asked->deth.src_qp;
+	wire.payload_length = CNP_PAYLOAD_BYTES;
+	payload = packet_open(outbox, &av, &wire);
+	if (!payload)
+		return;
+	memset(payload, 0, CNP_PAYLOAD_BYTES);
+	packet_close(qp, outbox, &wire);
+}
