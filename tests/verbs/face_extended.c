@@ -34,7 +34,8 @@ static void create_extended(struct end *end, uint64_t ops)
 	assert_non_null(end->mr);
 	end->cq = ibv_create_cq(context, CQE, end, NULL, 0);
 	plain = end_qp_attr(end->cq, IBV_QPT_RC);
-	memcpy(&attr, &plain, sizeof(plain));
+	/* up to comp_mask, which lies where the plain one has padding */
+	memcpy(&attr, &plain, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
 	end->qp = ibv_create_qp_ex(context, &attr);
 	assert_non_null(end->qp);
 }
