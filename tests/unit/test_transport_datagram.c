@@ -223,6 +223,7 @@ static void a_datagram_stands_behind_its_network_header(void **state)
 	assert_int_equal(wc.byte_len, 1041);
 	assert_int_equal(wc.src_qp, pair->a.qp->number);
 	assert_int_equal(wc.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+	assert_int_equal(wc.sl, 8 | 2); /* RoCE v2 over IPv4, as ConnectX says it */
 	assert_int_equal(wc.imm_data, htobe32(77));
 	assert_memory_equal(area + 40, pair->a.memory, 1001);
 	for (int i = 0; i < 20; i++)
