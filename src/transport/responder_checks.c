@@ -15,6 +15,7 @@ enum verdict refuse_request(struct arrival *arrival, enum ibv_wc_status status, 
 	arrival->event = IBV_EVENT_QP_REQ_ERR;
 	switch (status) {
 	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
 		arrival->event = IBV_EVENT_QP_ACCESS_ERR;
 		arrival->syndrome = AETH_NAK | NAK_REMOTE_ACCESS;
 		break;

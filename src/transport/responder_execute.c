@@ -74,7 +74,8 @@ enum verdict execute_write(struct arrival *arrival)
 		refuse_wr(reason, "WRITE by QP 0x%x to QP 0x%x: address 0x%llx, rkey 0x%x",
 			  qp->attr.dest_qp_num, qp->number, (unsigned long long)va,
 			  responder->write_rkey);
-		return refuse_request(arrival, IBV_WC_REM_ACCESS_ERR, reason);
+		/* what the receive of a WRITE with immediate completes with (11.6.2) */
+		return refuse_request(arrival, IBV_WC_LOC_ACCESS_ERR, reason);
 	}
 	responder->received += wire->payload_length;
 	responder->message = MESSAGE_WRITE;
