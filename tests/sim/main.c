@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sim --seeds A..B		runs each seed; stops at the first that fails and says how to run it
+ *alone sim --seed N [-v]		one, with a trace of packets, work requests and completions
+ * sim --corpus FILE		the seeds of a file: one a line, a number and a comment
+ *
+ *	--hostile	forged packets among the real ones (see model.c)
+ *	-k	go on after a failure
+ *	-q	say nothing but failures
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+static struct world world;
+static struct statistics total;
+static uint64_t virtual_time;
+static const char *program_name;
+static int verbose, quiet;
+static bool is_hostile;
+
+static void add_statistics(const struct statistics *stats)
+{
+	uint64_t *to = (uint64_t *)&total;
+	const uint64_t *from = (const uint64_t *)stats;
+
+	for (size_t i = 0; i < sizeof(total) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+/* 0, or 1 when it failed. */
+static int run_seed(uint64_t seed)
+{
+	world_make(&world, seed, verbose);
+	world.weather.is_hostile = is_hostile;
+	if (!setjmp(world.failed)) {
+		program_make(&world);
+		world_run(&world);
+		program_finish(&world);
+		world_end(&world);
+	}
+	virtual_time += world.now;
+	add_statistics(&world.stats);
+	if (!world.failure[0])
+		return 0;
+	trace_ends(&world);
+	world_end(&world);
+	fflush(stdout);
+	printf("seed %llu failed: %s\n  replay: %s%s --seed %llu -v\n", (unsigned long long)seed,
+	       world.failure, program_name, is_hostile ? " --hostile" : "",
+	       (unsigned long long)seed);
+	fflush(stdout);
+	return 1;
+}
+
+/* A crash must name its seed as well. Only async-signal-safe calls. */
+static void on_crash(int signal_number)
+{
+	char text[] = "crash at seed                      \n", *p = text + sizeof(text) - 3;
+	uint64_t seed = world.seed;
+
+	do {
+		*p-- = '0' + seed % 10;
+	} while (seed /= 10);
+	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(3);
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
+}
+
+static int run_corpus(const char *path, bool keep_going)
+{
+	FILE *file = fopen(path, "r");
+	char line[512];
+	int failures = 0, count = 0;
+
+	if (!file) {
+		perror(path);
+		return 2;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		char *end;
+		uint64_t seed = strtoull(line, &end, 10);
+
+		if (end == line)
+			continue;
+		count++;
+		failures += run_seed(seed);
+		if (failures && !keep_going)
+			break;
+	}
+	fclose(file);
+	printf("%d seeds of the corpus, %d failed\n", count, failures);
+	return failures || !count;
+}
+
+static void report(uint64_t count, uint64_t failures)
+{
+	printf("%llu seeds, %llu failed; %.1f s of virtual time, %llu packets (%llu lost, %llu "
+	       "doubled, %llu late, %llu corrupted, %llu overflowed, %llu forged), %llu sends, "
+	       "%llu receives, "
+	       "%llu failed on purpose or by the link, %llu flushed\n",
+	       (unsigned long long)count, (unsigned long long)failures, virtual_time / 1e9,
+	       (unsigned long long)total.packets, (unsigned long long)total.dropped,
+	       (unsigned long long)total.duplicated, (unsigned long long)total.reordered,
+	       (unsigned long long)total.corrupted, (unsigned long long)total.overflowed,
+	       (unsigned long long)total.forged, (unsigned long long)total.sends,
+	       (unsigned long long)total.recvs, (unsigned long long)total.failed,
+	       (unsigned long long)total.flushed);
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: %s --seeds A..B | --seed N [-v] | --corpus FILE  [-k] [-q]\n",
+		program_name);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
+						{"seed", required_argument, NULL, 'n'},
+						{"corpus", required_argument, NULL, 'c'},
+						{"hostile", no_argument, NULL, 'h'},
+						{0}};
+	unsigned long long first = 1, last = 0, failures = 0, seed;
+	const char *corpus = NULL;
+	bool keep_going = false;
+	int option;
+
+	program_name = argv[0];
+	while ((option = getopt_long(argc, argv, "vkq", options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			if (sscanf(optarg, "%llu..%llu", &first, &last) != 2)
+				return usage();
+			break;
+		case 'n':
+			first = last = strtoull(optarg, NULL, 10);
+			break;
+		case 'c':
+			corpus = optarg;
+			break;
+		case 'h':
+			is_hostile = true;
+			break;
+		case 'v':
+			verbose = 1;
+			break;
+		case 'k':
+			keep_going = true;
+			break;
+		case 'q':
+			quiet = 1;
+			break;
+		default:
+			return usage();
+		}
+	}
+	signal(SIGSEGV, on_crash);
+	signal(SIGABRT, on_crash);
+	signal(SIGBUS, on_crash);
+	signal(SIGFPE, on_crash);
+	signal(SIGTERM, on_crash); /* a time limit: say where it was */
+	if (corpus)
+		return run_corpus(corpus, keep_going);
+	if (last < first)
+		return usage();
+	for (seed = first; seed <= last; seed++) {
+		failures += run_seed(seed);
+		if (failures && !keep_going) {
+			seed++;
+			break;
+		}
+	}
+	if (!quiet)
+		report(seed - first, failures);
+	return failures ? 1 : 0;
+}

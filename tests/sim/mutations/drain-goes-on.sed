@@ -1,0 +1,3 @@
+# SQD: new requests are begun nevertheless.
+# file: src/transport/requester.c
+s/!= IBV_QPS_RTS\)/== IBV_QPS_ERR)/

@@ -1,0 +1,3 @@
+# Duplicate atomics: the saved answer is somebody else's.
+# file: src/transport/responder_resource.c
+s/^\t\tjob\.original = saved->original;$/\t\tjob.original = responder->saved[0].original;/

@@ -1,0 +1,3 @@
+# A completion does not wake an armed CQ if there is another one already.
+# file: src/device/cq.c
+s/^\tif \(cq->arm == CQ_ARMED_NEXT \|\|$/\tif ((cq->arm == CQ_ARMED_NEXT \&\& count_locked(cq) > 1) ||/

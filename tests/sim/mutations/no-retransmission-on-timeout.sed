@@ -1,0 +1,3 @@
+# Retransmission: a timeout goes on waiting.
+# file: src/transport/retry.c
+s/^\tif \(now < requester->ack_deadline\)$/\tif (now < NO_DEADLINE)/

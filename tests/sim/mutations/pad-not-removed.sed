@@ -1,0 +1,3 @@
+# The pad is taken for payload.
+# file: src/wire/parse.c
+s/^\tpacket->payload_length = behind_headers - packet->bth\.pad_count;$/\tpacket->payload_length = behind_headers;/

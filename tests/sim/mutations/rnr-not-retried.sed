@@ -1,0 +1,3 @@
+# RNR: nothing is sent again when the time is over.
+# file: src/transport/retry.c
+s/^\trequester->rnr_deadline = now \+ .*$/\trequester->rnr_deadline = NO_DEADLINE - 1;/

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The link. Packets leave one after another at the line's speed, and may be lost, doubled, delayed
+ * out of order, corrupted (then the ICRC must find it), or find the receiver's buffer full.
+ *
+ * It is hard but fair: a retry counter of 7 may give up legally after eight losses, so between two
+ * steps of progress of a connection's requests it disturbs no more often than the requester must
+ * bear. It sees progress by watching ACKs and responses, and checks on the way that packets are
+ * well formed and that no more READs and atomics are under way than agreed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+#include "wire/aeth.h"
+#include "wire/icrc.h"
+#include "wire/parse.h"
+#include "wire/psn.h"
+
+/*
+ * May the link do something to a packet of this stream? One of the retries may go to a loss from
+ * before the last progress, so there is one less than the requester has.
+ */
+static bool may_disturb(const struct world *world, const struct endpoint *stream)
+{
+	return !stream || world->weather.no_mercy || stream->disturbances + 1 < stream->retry_cnt;
+}
+
+bool world_is_lossy(const struct world *world)
+{
+	const struct weather *weather = &world->weather;
+
+	return weather->loss || weather->corrupt || weather->rx_limit < 1 << 20;
+}
+
+static struct node *node_of_gid(struct world *world, const union ibv_gid *gid)
+{
+	for (int i = 0; i < world->node_count; i++)
+		if (!memcmp(&world->nodes[i].gid, gid, sizeof(*gid)))
+			return &world->nodes[i];
+	return NULL;
+}
+
+struct endpoint *endpoint_of_qpn(struct world *world, const struct node *node, uint32_t qpn)
+{
+	for (int i = 0; i < world->endpoint_count; i++) {
+		struct endpoint *end = world->endpoints[i];
+
+		if (end->node == node && end->qp && end->qp->number == qpn)
+			return end;
+	}
+	return NULL;
+}
+
+/* ---- the outbox ---- */
+
+uint8_t *net_reserve(struct outbox *outbox, const struct av *av, size_t size)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	struct world *world = out->node->world;
+	struct parcel *parcel;
+
+	free(out->open);
+	out->open = NULL;
+	sim_check(world, size >= BTH_BYTES && size <= HEADER_BYTES_MAX + 4096 + 3,
+		  "a packet of %zu bytes", size);
+	sim_check(world, !memcmp(&av->sgid, &out->node->gid, sizeof(av->sgid)),
+		  "a packet from an address that is not the node's");
+	if (rng_chance(&world->host, world->weather.refusal))
+		return NULL;
+	parcel = malloc(sizeof(*parcel) + size);
+	if (!parcel)
+		abort();
+	memset(parcel, 0, sizeof(*parcel));
+	memset(parcel->bytes, 0xee, size);
+	parcel->from = out->node;
+	parcel->to = node_of_gid(world, &av->dgid);
+	parcel->sgid = av->sgid;
+	parcel->dgid = av->dgid;
+	parcel->traffic_class = av->traffic_class;
+	parcel->hop_limit = av->hop_limit;
+	parcel->flow_label = av->flow_label;
+	parcel->length = size;
+	out->open = parcel;
+	return parcel->bytes;
+}
+
+/* ---- watching ---- */
+
+static void watch_read_request(struct endpoint *stream, const struct wire_packet *packet)
+{
+	uint32_t psn = packet->bth.psn, last = psn, counted = 0;
+	struct seen_read *read;
+
+	if (packet->op->flags & OPF_READ_REQUEST && packet->reth.length)
+		last = psn_add(psn, (packet->reth.length - 1) / stream->mtu);
+	for (uint32_t i = 0; i < stream->read_count; i++) {
+		read = &stream->reads[i];
+		if (psn_diff(psn, read->last) <= 0)
+			return; /* again */
+		counted += read->is_counted;
+	}
+	if (psn_diff(psn, stream->acked) <= 0)
+		return;
+	if (stream->world->weather.is_hostile)
+		return;
+	sim_check(stream->world, stream->read_count < MAX_OUTSTANDING_READS, "too many reads");
+	read = &stream->reads[stream->read_count++];
+	read->next = psn;
+	read->last = last;
+	read->is_counted = packet->op->flags & (OPF_READ_REQUEST | OPF_ATOMIC);
+	sim_check(stream->world, !read->is_counted || counted < stream->max_rd,
+		  "end %d: %u READs and atomics under way, agreed were %u", stream->index,
+		  counted + 1, stream->max_rd);
+}
+
+static void watch_leaving(struct parcel *parcel, const struct wire_packet *packet)
+{
+	struct endpoint *stream = parcel->stream;
+	uint32_t flags = packet->op->flags;
+
+	if (!stream)
+		return;
+	sim_check(stream->world, packet->payload_length <= stream->mtu, "payload over the MTU");
+	sim_check(
+	    stream->world, !(flags & OPF_PAYLOAD_MTU) || packet->payload_length == stream->mtu,
+	    "a first or middle packet of %u bytes at MTU %u", packet->payload_length, stream->mtu);
+	if (flags & OPF_REQUEST) {
+		sim_check(stream->world, !stream->is_drained, "a request while the SQ is drained");
+		if (flags & (OPF_READ_REQUEST | OPF_ATOMIC | OPF_FLUSH | OPF_ATOMIC_WRITE))
+			watch_read_request(stream, packet);
+	}
+}
+
+static void progress(struct endpoint *stream, uint32_t upto)
+{
+	if (psn_diff(upto, stream->acked) <= 0)
+		return;
+	stream->acked = upto;
+	stream->disturbances = 0;
+	stream->rnr_naks = 0;
+}
+
+static void watch_rnr(struct endpoint *stream)
+{
+	const struct weather *weather = &stream->world->weather;
+	bool is_plain = !weather->duplicate && !weather->reorder && !weather->is_hostile;
+
+	if (++stream->rnr_naks > stream->most_rnr_naks)
+		stream->most_rnr_naks = stream->rnr_naks;
+	sim_check(stream->world,
+		  stream->rnr_retry == 7 || !is_plain || stream->rnr_naks <= stream->rnr_retry + 1u,
+		  "end %d tried again after %u RNR NAKs, rnr_retry is %u", stream->index,
+		  stream->rnr_naks - 1, stream->rnr_retry);
+}
+
+/* What a response tells the requester: never more than up to the first response that is missing. */
+static void watch_response(struct endpoint *stream, const struct wire_packet *packet)
+{
+	uint32_t upto = packet->bth.psn;
+	struct seen_read *read = stream->reads;
+
+	if (packet->op->flags & (OPF_READ_RESPONSE | OPF_ATOMIC_ACK)) {
+		if (stream->read_count && upto == read->next) {
+			if (read->next == read->last)
+				memmove(read, read + 1, --stream->read_count * sizeof(*read));
+			else
+				read->next = psn_next(read->next);
+			progress(stream, upto);
+			return;
+		}
+	} else if (aeth_kind(packet->aeth.syndrome) != AETH_ACK) {
+		upto = psn_add(upto, -1);
+	}
+	if (stream->read_count && psn_diff(upto, read->next) >= 0)
+		upto = psn_add(read->next, -1);
+	progress(stream, upto);
+	if (packet->op->flags & OPF_ACK && aeth_kind(packet->aeth.syndrome) == AETH_RNR_NAK)
+		watch_rnr(stream);
+}
+
+void net_arrived(struct node *node, struct parcel *parcel)
+{
+	struct wire_packet packet;
+
+	trace_parcel(node->world, parcel, "  >");
+	if (parcel->dest)
+		parcel->dest->inbound--;
+	if (!parcel->stream || wire_parse(&packet, parcel->bytes, parcel->length))
+		return;
+	if (packet.op->flags & OPF_RESPONSE)
+		watch_response(parcel->stream, &packet);
+}
+
+/* ---- fate ---- */
+
+void net_arrive(void *subject, uint64_t value)
+{
+	struct parcel *parcel = subject;
+	struct node *node = parcel->to;
+	struct world *world = node->world;
+	bool may_drop = may_disturb(world, parcel->stream);
+
+	if (node->rx_count >= world->weather.rx_limit && may_drop) {
+		trace_parcel(world, parcel, "  OVERFLOW");
+		world->stats.overflowed++;
+		if (parcel->stream)
+			parcel->stream->disturbances++;
+		if (parcel->dest)
+			parcel->dest->inbound--;
+		free(parcel);
+		return;
+	}
+	parcel->next = NULL;
+	*node->rx_tail = parcel;
+	node->rx_tail = &parcel->next;
+	node->rx_count++;
+	node_wake(node, 0);
+}
+
+static void launch(struct parcel *parcel, uint64_t at)
+{
+	if (parcel->dest)
+		parcel->dest->inbound++;
+	world_at(parcel->to->world, at, net_arrive, parcel, 0);
+}
+
+static void make_flow(const struct parcel *parcel, struct icrc_flow *flow)
+{
+	uint16_t port = 0xc000 + parcel->from->index;
+
+	if (gid_is_ipv4(&parcel->sgid))
+		icrc_flow_ipv4(flow, parcel->sgid.raw + 12, parcel->dgid.raw + 12, port, ROCE_PORT);
+	else
+		icrc_flow_ipv6(flow, parcel->sgid.raw, parcel->dgid.raw, port, ROCE_PORT);
+}
+
+/* Turns up to four bits over; a 32 bit CRC finds all of these at such lengths, and the packet is
+ * lost. */
+static void corrupt(struct world *world, struct parcel *parcel)
+{
+	struct icrc_flow flow;
+	uint32_t sum, bits = rng_between(&world->link, 1, 4);
+	uint8_t before[HEADER_BYTES_MAX + 4096 + 3];
+
+	make_flow(parcel, &flow);
+	sum = icrc_compute(&flow, parcel->bytes, parcel->length, 0);
+	memcpy(before, parcel->bytes, parcel->length);
+	while (bits--) {
+		uint32_t bit = rng_below(&world->link, parcel->length * 8);
+
+		if (bit / 8 == 4) /* reserved for FECN and BECN: not covered */
+			bit += 8;
+		parcel->bytes[bit / 8] ^= 1 << bit % 8;
+	}
+	sim_check(world,
+		  !memcmp(before, parcel->bytes, parcel->length) ||
+		      icrc_compute(&flow, parcel->bytes, parcel->length, 0) != sum,
+		  "the ICRC does not see a corrupted packet");
+	world->stats.corrupted++;
+}
+
+static struct parcel *copy_parcel(const struct parcel *parcel)
+{
+	size_t size = sizeof(*parcel) + parcel->length;
+	struct parcel *copy = malloc(size);
+
+	if (!copy)
+		abort();
+	memcpy(copy, parcel, size);
+	return copy;
+}
+
+/* Somebody else's packet: this one with fields changed and the ICRC right. */
+static void forge(struct world *world, const struct parcel *model)
+{
+	struct rng *rng = &world->link;
+	struct parcel *parcel = copy_parcel(model);
+	uint32_t changes = rng_between(rng, 1, 3);
+
+	while (changes--) {
+		switch (rng_below(rng, 5)) {
+		case 0:
+			parcel->bytes[0] = rng_next(rng);
+			break;
+		case 1:
+			put_be24(parcel->bytes + 9,
+				 bth_psn(parcel->bytes) + rng_between(rng, 0, 16) - 8);
+			break;
+		case 2:
+			parcel->bytes[rng_below(rng, parcel->length)] = rng_next(rng);
+			break;
+		case 3: /* an extension, where keys, addresses and lengths stand */
+			if (parcel->length > BTH_BYTES)
+				parcel->bytes[BTH_BYTES +
+					      rng_below(rng, parcel->length - BTH_BYTES) % 28] ^=
+				    1 << rng_below(rng, 8);
+			break;
+		default:
+			parcel->length = rng_below(rng, parcel->length + 1);
+			changes = 0;
+		}
+	}
+	world->stats.forged++;
+	parcel->stream = NULL;
+	launch(parcel, world->now + world->weather.delay + rng_below(rng, 2 * US));
+}
+
+static void drop(struct world *world, struct parcel *parcel, const char *why)
+{
+	trace_parcel(world, parcel, why);
+	world->stats.dropped++;
+	free(parcel);
+}
+
+static void travel(struct node *node, struct parcel *parcel)
+{
+	struct world *world = node->world;
+	const struct weather *weather = &world->weather;
+	struct rng *rng = &world->link;
+	struct endpoint *stream = parcel->stream;
+	uint64_t *last = &node->last_arrival[parcel->to->index], at;
+	bool has_mercy = !may_disturb(world, stream);
+	bool is_lost = rng_chance(rng, weather->loss);
+	bool is_corrupt = rng_chance(rng, weather->corrupt);
+	bool is_double = rng_chance(rng, weather->duplicate);
+	bool is_late = rng_chance(rng, weather->reorder);
+	uint64_t late = rng_below(rng, weather->span + 1),
+		 again = rng_below(rng, weather->span + 1);
+
+	if (node->line_free < world->now)
+		node->line_free = world->now;
+	node->line_free += (uint64_t)(parcel->length + 64) * weather->ps_per_byte / 1000;
+	at = node->line_free + weather->delay + rng_below(rng, weather->jitter + 1);
+	if (at < *last)
+		at = *last;
+	if (weather->is_hostile && rng_chance(rng, 1000))
+		forge(world, parcel);
+	if (stream && !has_mercy && (is_lost || is_corrupt || is_double || is_late))
+		stream->disturbances++;
+	if ((is_lost || is_corrupt) && !has_mercy) {
+		if (!is_lost)
+			corrupt(world, parcel);
+		drop(world, parcel, is_lost ? "  LOST" : "  CORRUPT");
+		return;
+	}
+	if (is_double && !has_mercy) {
+		world->stats.duplicated++;
+		launch(copy_parcel(parcel), at + again);
+	}
+	if (is_late && !has_mercy) {
+		world->stats.reordered++;
+		trace_parcel(world, parcel, "  LATE");
+		launch(parcel, at + late);
+		return;
+	}
+	*last = at;
+	launch(parcel, at);
+}
+
+static void route(struct world *world, struct parcel *parcel, const struct wire_packet *packet)
+{
+	struct endpoint *dest = NULL;
+
+	if (parcel->to)
+		dest = endpoint_of_qpn(world, parcel->to, packet->bth.dest_qp);
+	parcel->dest = dest;
+	if (dest && dest->peer)
+		parcel->stream = packet->op->flags & OPF_REQUEST ? dest->peer : dest;
+}
+
+void net_commit(struct outbox *outbox, size_t size)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	struct world *world = out->node->world;
+	struct parcel *parcel = out->open;
+	struct wire_packet packet;
+	int error;
+
+	sim_check(world, parcel, "a commit without a reservation");
+	sim_check(world, size <= parcel->length, "a commit of more than was reserved");
+	out->open = NULL;
+	parcel->length = size;
+	parcel->number = ++world->stats.packets;
+	error = wire_parse(&packet, parcel->bytes, size);
+	if (error || !packet.bth.migreq)
+		trace_parcel(world, parcel, "  BAD");
+	sim_check(world, !error, "a malformed packet: %s", parse_error_name(error));
+	sim_check(world, packet.bth.migreq, "MigReq is 0");
+	route(world, parcel, &packet);
+	trace_parcel(world, parcel, "");
+	watch_leaving(parcel, &packet);
+	if (world->filter && world->filter(world, parcel, &packet)) {
+		drop(world, parcel, "  FILTERED");
+		return;
+	}
+	if (!parcel->to) {
+		drop(world, parcel, "  NO SUCH NODE");
+		return;
+	}
+	travel(out->node, parcel);
+}

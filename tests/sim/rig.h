@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two nodes, a connection between them, and calls to do one thing after another: for scenarios with
+ * a fixed course and for the goodput of the transport. No model: the test says what it expects.
+ */
+#ifndef SIM_RIG_H
+#define SIM_RIG_H
+
+#include "sim.h"
+
+enum { RIG_ARENA = 4 << 20, RIG_CQE = 4096 };
+
+struct rig {
+	struct world world;
+	struct endpoint *ends[2];
+	struct mr *mrs[2]; /* of the whole arena */
+};
+
+/* Attributes may be changed between these two. */
+void rig_make(struct rig *rig, enum ibv_qp_type type, uint32_t mtu);
+void rig_connect(struct rig *rig);
+void rig_end(struct rig *rig);
+
+/* One signaled request of end `from`: `length` bytes between local `at` and the peer's `far`. */
+void rig_post(struct rig *rig, int from, enum ibv_wr_opcode opcode, uint32_t at, uint32_t far,
+	      uint32_t length, uint64_t wr_id);
+/* The same with all that the caller wants changed. */
+void rig_post_wr(struct rig *rig, int from, struct ibv_send_wr *wr);
+void rig_fill_wr(struct rig *rig, int from, enum ibv_wr_opcode opcode, uint32_t at, uint32_t far,
+		 uint32_t length, struct ibv_send_wr *wr, struct ibv_sge *sge);
+void rig_post_recv(struct rig *rig, int at_end, uint32_t at, uint32_t length, uint64_t wr_id);
+
+/* Lets so much virtual time pass. */
+void rig_pass(struct rig *rig, uint64_t time);
+/* Lets time pass until a completion is there; false after `most`. */
+bool rig_wait(struct rig *rig, int end, bool is_send, uint64_t most, struct ibv_wc *wc);
+/* Until a completion is there, which is as said. */
+void rig_expect(struct rig *rig, int end, bool is_send, uint64_t wr_id, enum ibv_wc_status status);
+
+const struct transport_counters *rig_counters(struct rig *rig, int end);
+
+#endif

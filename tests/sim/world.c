@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Virtual time: a heap of events, in order of time and then of making. And the host of each
+ * adapter: a run list of QPs that asked for a turn, a buffer of packets that came in, one step at a
+ * time that takes a batch of both.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+struct chunk {
+	struct chunk *next;
+	size_t used, size;
+	uint8_t bytes[];
+};
+
+/* Far longer than eight of the longest ACK timeouts or RNR timers that programs get. */
+#define STALL (20 * SEC)
+
+void sim_fail(struct world *world, const char *format, ...)
+{
+	va_list values;
+	int n = snprintf(world->failure, sizeof(world->failure),
+			 "t=%llu.%03llu us: ", (unsigned long long)world->now / 1000,
+			 (unsigned long long)world->now % 1000);
+
+	va_start(values, format);
+	vsnprintf(world->failure + n, sizeof(world->failure) - n, format, values);
+	va_end(values);
+	longjmp(world->failed, 1);
+}
+
+void *world_alloc(struct world *world, size_t size)
+{
+	struct chunk *chunk = world->memory;
+	void *place;
+
+	size = (size + 15) & ~(size_t)15;
+	if (!chunk || chunk->size - chunk->used < size) {
+		size_t room = size > 65536 ? size : 65536;
+
+		chunk = calloc(1, sizeof(*chunk) + room);
+		if (!chunk)
+			abort();
+		chunk->size = room;
+		chunk->next = world->memory;
+		world->memory = chunk;
+	}
+	place = chunk->bytes + chunk->used;
+	chunk->used += size;
+	return place;
+}
+
+void list_add(struct world *world, struct list *list, void *item)
+{
+	if (list->count == list->room) {
+		uint32_t room = list->room ? list->room * 2 : 32;
+		void **items = world_alloc(world, room * sizeof(*items));
+
+		if (list->count)
+			memcpy(items, list->items, list->count * sizeof(*items));
+		list->items = items;
+		list->room = room;
+	}
+	list->items[list->count++] = item;
+}
+
+/* ---- events ---- */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+void world_at(struct world *world, uint64_t at, event_action action, void *subject, uint64_t value)
+{
+	struct event event = {at, world->order++, action, subject, value};
+	uint32_t i;
+
+	if (world->heap_count == world->heap_room) {
+		world->heap_room = world->heap_room ? world->heap_room * 2 : 256;
+		world->heap = realloc(world->heap, world->heap_room * sizeof(*world->heap));
+		if (!world->heap)
+			abort();
+	}
+	for (i = world->heap_count++; i; i = (i - 1) / 2) {
+		if (!is_before(&event, &world->heap[(i - 1) / 2]))
+			break;
+		world->heap[i] = world->heap[(i - 1) / 2];
+	}
+	world->heap[i] = event;
+}
+
+static struct event take_event(struct world *world)
+{
+	struct event first = world->heap[0], last = world->heap[--world->heap_count];
+	uint32_t i = 0, child;
+
+	while ((child = 2 * i + 1) < world->heap_count) {
+		if (child + 1 < world->heap_count &&
+		    is_before(&world->heap[child + 1], &world->heap[child]))
+			child++;
+		if (is_before(&last, &world->heap[child]))
+			break;
+		world->heap[i] = world->heap[child];
+		i = child;
+	}
+	world->heap[i] = last;
+	return first;
+}
+
+void world_run(struct world *world)
+{
+	while (!world->is_finished(world)) {
+		struct event event;
+
+		sim_check(world, world->heap_count, "deadlock: nothing will ever happen again");
+		event = take_event(world);
+		sim_check(world, event.at <= world->limit, "deadlock: not done at the time limit");
+		sim_check(world, event.at < world->last_progress + STALL,
+			  "deadlock: nothing was completed or posted for %llu s", STALL / SEC);
+		world->now = event.at;
+		event.action(event.subject, event.value);
+	}
+}
+
+/* ---- what an adapter asks of its host ---- */
+
+void node_schedule(struct node *node, struct qp *qp)
+{
+	struct seat *seat = qp->seat;
+
+	if (!seat || seat->is_scheduled || seat->is_dead)
+		return;
+	seat->is_scheduled = true;
+	node->run[node->run_count++] = seat;
+	node_wake(node, 0);
+}
+
+static void host_schedule(struct adapter *adapter, struct qp *qp)
+{
+	node_schedule(adapter->host_data, qp);
+}
+
+static void host_cq_event(struct cq *cq)
+{
+	struct simcq *simcq = cq->face;
+
+	sim_check(simcq->node->world, simcq->is_armed, "an event of a CQ that was not armed");
+	simcq->is_armed = false;
+	simcq->is_told = true;
+}
+
+static void host_async_event(struct adapter *adapter, const struct ibv_async_event *event)
+{
+	model_async(adapter->host_data, event);
+}
+
+static uint32_t host_random(struct adapter *adapter)
+{
+	struct node *node = adapter->host_data;
+
+	return rng_next(&node->world->host) >> 32;
+}
+
+static const struct adapter_host host = {
+    .schedule = host_schedule,
+    .cq_event = host_cq_event,
+    .async_event = host_async_event,
+    .random = host_random,
+};
+
+/* ---- a node's turn ---- */
+
+static void on_timer(void *subject, uint64_t at)
+{
+	struct seat *seat = subject;
+
+	if (seat->is_dead || seat->timer_at != at)
+		return;
+	seat->timer_at = NO_DEADLINE;
+	if (transport_deadline(seat->qp) <= seat->node->world->now)
+		node_schedule(seat->node, seat->qp);
+	else
+		node_wake(seat->node, 0);
+}
+
+/* One event for a QP, at its earliest deadline; a later one is found when that event comes. */
+static void arm_timers(struct node *node)
+{
+	struct world *world = node->world;
+
+	for (uint32_t i = 0; i < node->seat_count; i++) {
+		struct seat *seat = node->seats[i];
+		uint64_t at;
+
+		if (seat->is_dead || seat->is_scheduled)
+			continue;
+		at = transport_deadline(seat->qp);
+		if (at < world->now)
+			at = world->now;
+		if (at >= seat->timer_at)
+			continue;
+		seat->timer_at = at;
+		world_at(world, at, on_timer, seat, at);
+	}
+}
+
+static void take_packets(struct node *node, uint32_t most)
+{
+	while (most-- && node->rx) {
+		struct parcel *parcel = node->rx;
+		struct packet packet = {
+		    .bth = parcel->bytes,
+		    .length = parcel->length,
+		    .sgid = parcel->sgid,
+		    .dgid = parcel->dgid,
+		    .traffic_class = parcel->traffic_class,
+		    .hop_limit = parcel->hop_limit,
+		    .flow_label = parcel->flow_label,
+		    .source_port = 0xc000 + parcel->from->index,
+		};
+
+		node->rx = parcel->next;
+		if (!node->rx)
+			node->rx_tail = &node->rx;
+		node->rx_count--;
+		net_arrived(node, parcel);
+		transport_receive(&node->adapter, &packet, node->world->now, &node->out.outbox);
+		free(parcel);
+	}
+}
+
+static void run_qps(struct node *node)
+{
+	uint32_t count = node->run_count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t pick = rng_chance(&node->world->host, 1000)
+				    ? rng_below(&node->world->host, node->run_count)
+				    : 0;
+		struct seat *seat = node->run[pick];
+
+		memmove(node->run + pick, node->run + pick + 1,
+			(--node->run_count - pick) * sizeof(*node->run));
+		seat->is_scheduled = false;
+		if (transport_run(seat->qp, node->world->now, &node->out.outbox))
+			node_schedule(node, seat->qp);
+	}
+}
+
+static void node_step(void *subject, uint64_t value)
+{
+	struct node *node = subject;
+	struct world *world = node->world;
+
+	node->is_awake = false;
+	node->same_time = node->last_step == world->now ? node->same_time + 1 : 0;
+	node->last_step = world->now;
+	sim_check(world, node->same_time < 10000, "node %d spins: a QP wants turn upon turn",
+		  node->index);
+	if (rng_chance(&world->host, 1000)) {
+		run_qps(node);
+		take_packets(node, rng_between(&world->host, 1, world->weather.batch));
+	} else {
+		take_packets(node, rng_between(&world->host, 1, world->weather.batch));
+		run_qps(node);
+	}
+	arm_timers(node);
+	if (node->rx || node->run_count)
+		node_wake(node, 100);
+}
+
+void node_wake(struct node *node, uint64_t delay)
+{
+	struct world *world = node->world;
+
+	if (node->is_awake)
+		return;
+	node->is_awake = true;
+	delay += rng_below(&world->host, world->weather.step_delay + 1);
+	world_at(world, world->now + delay, node_step, node, 0);
+}
+
+void node_seat(struct node *node, struct qp *qp)
+{
+	struct seat *seat = world_alloc(node->world, sizeof(*seat));
+	uint32_t i;
+
+	*seat = (struct seat){.node = node, .qp = qp, .timer_at = NO_DEADLINE};
+	qp->seat = seat;
+	for (i = 0; i < node->seat_count && !node->seats[i]->is_dead; i++)
+		;
+	if (i == node->seat_count)
+		node->seat_count++;
+	node->seats[i] = seat;
+}
+
+void seat_leave(struct qp *qp)
+{
+	struct seat *seat = qp->seat;
+	struct node *node = seat->node;
+
+	seat->is_dead = true;
+	for (uint32_t i = 0; i < node->run_count; i++) {
+		if (node->run[i] != seat)
+			continue;
+		memmove(node->run + i, node->run + i + 1,
+			(--node->run_count - i) * sizeof(*node->run));
+		break;
+	}
+}
+
+/* ---- making and ending ---- */
+
+static void make_gid(struct node *node, bool is_ipv6)
+{
+	memset(&node->gid, 0, sizeof(node->gid));
+	if (is_ipv6) {
+		node->gid.raw[0] = 0xfd;
+		node->gid.raw[15] = 1 + node->index;
+		return;
+	}
+	memset(node->gid.raw + 10, 0xff, 2);
+	node->gid.raw[12] = 10;
+	node->gid.raw[15] = 1 + node->index;
+}
+
+void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
+{
+	struct node *node = &world->nodes[world->node_count];
+	char name[16];
+
+	node->world = world;
+	node->index = world->node_count++;
+	node->rx_tail = &node->rx;
+	node->run = world_alloc(world, sizeof(*node->run) * MAX_ENDPOINTS * 4);
+	node->out.outbox.reserve = net_reserve;
+	node->out.outbox.commit = net_commit;
+	node->out.node = node;
+	snprintf(name, sizeof(name), "sim%d", node->index);
+	sim_check(world,
+		  !adapter_init(&node->adapter, name, htobe64(0x0200000000000001 + node->index),
+				node->index + 1, &host, node),
+		  "adapter_init");
+	make_gid(node, is_ipv6);
+	port_set_link(&node->adapter, IBV_PORT_ACTIVE, 9000, 100000);
+	port_set_gids(&node->adapter, &node->gid, 1);
+	sim_check(world, !pd_create(&node->adapter, &node->pd), "pd_create");
+	arena_make(&node->arena, world, arena_size);
+}
+
+void world_make(struct world *world, uint64_t seed, int verbose)
+{
+	memset(world, 0, sizeof(*world));
+	world->seed = seed;
+	world->verbose = verbose;
+	world->limit = 4000 * SEC;
+	rng_seed(&world->link, seed, 1);
+	rng_seed(&world->host, seed, 2);
+	rng_seed(&world->program, seed, 3);
+}
+
+static void node_end(struct node *node)
+{
+	struct world *world = node->world;
+
+	for (int i = 0; i < POOL_MRS; i++)
+		if (node->pool[i])
+			sim_check(world, !mr_destroy(node->pool[i]), "mr_destroy");
+	if (node->locked)
+		sim_check(world, !mr_destroy(node->locked), "mr_destroy");
+	if (node->counter_mr)
+		sim_check(world, !mr_destroy(node->counter_mr), "mr_destroy");
+	if (node->srq.srq)
+		sim_check(world, !srq_destroy(node->srq.srq), "srq_destroy: still has users");
+	for (int i = 0; i < node->cq_count; i++)
+		sim_check(world, !cq_destroy(node->cqs[i].cq), "cq_destroy: still has users");
+	sim_check(world, !pd_destroy(node->pd), "pd_destroy: still has users");
+	adapter_fini(&node->adapter);
+}
+
+void world_end(struct world *world)
+{
+	struct chunk *chunk = world->memory, *next;
+	bool has_failed = world->failure[0];
+
+	for (uint32_t i = 0; i < world->heap_count; i++)
+		if (world->heap[i].action == net_arrive)
+			free(world->heap[i].subject);
+	for (int i = 0; i < world->node_count; i++) {
+		struct node *node = &world->nodes[i];
+		struct parcel *parcel = node->rx, *after;
+
+		for (; parcel; parcel = after) {
+			after = parcel->next;
+			free(parcel);
+		}
+		node->rx = NULL;
+		free(node->out.open);
+		node->out.open = NULL;
+		if (!has_failed)
+			node_end(node);
+		arena_free(&node->arena);
+	}
+	world->memory = NULL;
+	for (; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
+	}
+	free(world->heap);
+	world->heap = NULL;
+}
