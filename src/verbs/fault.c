@@ -21,11 +21,14 @@
 
 #ifdef __x86_64__
 
+enum { HISTORY = 8 };
+
 static struct guard {
 	int number;
-	/* who had the signal before us, the first time and now; written before we are installed */
-	struct sigaction first, before;
-	bool is_installed;
+	/* who had the signal each time that we were installed, the last one last; written before it
+	 */
+	struct sigaction before[HISTORY];
+	int count;
 } guards[] = {{.number = SIGSEGV}, {.number = SIGBUS}};
 
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,15 +49,25 @@ static void fault_default(int number)
 	signal(number, SIG_DFL);
 }
 
+static bool is_default(const struct sigaction *action)
+{
+	return !(action->sa_flags & SA_SIGINFO) &&
+	       (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
+}
+
 static void chain(int number, siginfo_t *info, void *context)
 {
 	struct guard *guard = &guards[number == SIGBUS];
 	uint64_t turn = (*turns_of(info))++;
-	struct sigaction *next = turn ? &guard->first : &guard->before;
-	struct sigaction action = *next;
+	struct sigaction *next, action;
 
-	if (turn > 1 || (!(action.sa_flags & SA_SIGINFO) &&
-			 (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN))) {
+	if (turn >= (uint64_t)guard->count) {
+		fault_default(number);
+		return;
+	}
+	next = &guard->before[(uint64_t)guard->count - 1 - turn];
+	action = *next;
+	if (is_default(&action)) {
 		fault_default(number);
 		return;
 	}
@@ -91,6 +104,23 @@ static bool is_ours(const struct sigaction *action)
 	return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_fault;
 }
 
+static bool is_same(const struct sigaction *a, const struct sigaction *b)
+{
+	return (a->sa_flags & SA_SIGINFO) == (b->sa_flags & SA_SIGINFO) &&
+	       (void *)a->sa_handler == (void *)b->sa_handler;
+}
+
+static void remember(struct guard *guard, const struct sigaction *now)
+{
+	if (guard->count && is_same(&guard->before[guard->count - 1], now))
+		guard->count--;
+	if (guard->count == HISTORY)
+		memmove(guard->before, guard->before + 1,
+			(size_t)--guard->count * sizeof(guard->before[0]));
+	guard->before[guard->count] = *now;
+	guard->count++;
+}
+
 /* The program's own mask and flags stay in force for its handler. */
 static void install(struct guard *guard)
 {
@@ -98,10 +128,7 @@ static void install(struct guard *guard)
 
 	if (sigaction(guard->number, NULL, &now) || is_ours(&now))
 		return;
-	guard->before = now;
-	if (!guard->is_installed)
-		guard->first = now;
-	guard->is_installed = true;
+	remember(guard, &now);
 	ours = now;
 	ours.sa_flags = (now.sa_flags & ~SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
 	ours.sa_sigaction = on_fault;
@@ -119,12 +146,13 @@ void fault_guard(void)
 /* The library may be unloaded: no signal may lead into it then. */
 __attribute__((destructor)) static void remove_guards(void)
 {
-	struct sigaction now;
+	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++) {
+		struct guard *guard = &guards[i];
+		struct sigaction now;
 
-	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
-		if (guards[i].is_installed && !sigaction(guards[i].number, NULL, &now) &&
-		    is_ours(&now))
-			sigaction(guards[i].number, &guards[i].before, NULL);
+		if (guard->count && !sigaction(guard->number, NULL, &now) && is_ours(&now))
+			sigaction(guard->number, &guard->before[guard->count - 1], NULL);
+	}
 }
 
 #else
