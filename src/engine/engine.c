@@ -180,6 +180,18 @@ static int start(struct engine **result)
 
 /* ---- fork and exit ---- */
 
+/* Nobody is within the engine when it forks: the child finds lists whole, no lock of the host's
+ * held, and no engine that is half made or half gone. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void parent_of_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
 static void child_of_fork(void)
 {
 	struct engine *engine = running;
@@ -201,7 +213,7 @@ static void child_of_fork(void)
 
 static void follow_forks(void)
 {
-	pthread_atfork(NULL, NULL, child_of_fork);
+	pthread_atfork(before_fork, parent_of_fork, child_of_fork);
 }
 
 /* The threads must be gone before our code is unmapped; what is open stays usable for what else
@@ -258,9 +270,17 @@ static int open_station(struct engine *engine, const struct device_info *info,
 	return error;
 }
 
+/* With the last device. The lock is held: nobody starts another meanwhile. */
+static void end_if_idle(void)
+{
+	if (!running || !cds_list_empty(&running->stations))
+		return;
+	end(running);
+	running = NULL;
+}
+
 int engine_open(const struct device_info *info, struct adapter **adapter)
 {
-	struct engine *idle = NULL;
 	struct station *station;
 	int error = 0;
 
@@ -272,35 +292,25 @@ int engine_open(const struct device_info *info, struct adapter **adapter)
 		error = open_station(running, info, &station);
 		if (error == 0)
 			*adapter = &station->adapter;
-		else if (cds_list_empty(&running->stations)) {
-			idle = running;
-			running = NULL;
-		}
+		else
+			end_if_idle();
 	}
 	pthread_mutex_unlock(&lock);
-	if (idle)
-		end(idle);
 	return error;
 }
 
 void engine_close(struct adapter *adapter)
 {
 	struct station *station = station_of(adapter);
-	struct engine *idle = NULL;
 
 	if (is_dead(adapter))
 		return;
 	pthread_mutex_lock(&lock);
 	if (--station->opens == 0) {
 		station_close(station);
-		if (running && cds_list_empty(&running->stations)) {
-			idle = running;
-			running = NULL;
-		}
+		end_if_idle();
 	}
 	pthread_mutex_unlock(&lock);
-	if (idle)
-		end(idle);
 }
 
 /* ---- what is shown ---- */

@@ -17,6 +17,16 @@ struct queued_event {
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 static CDS_LIST_HEAD(contexts); /* under contexts_lock */
 
+void async_hold(void)
+{
+	pthread_mutex_lock(&contexts_lock);
+}
+
+void async_release(void)
+{
+	pthread_mutex_unlock(&contexts_lock);
+}
+
 int async_open(struct context *context)
 {
 	int fd = event_fd_open();

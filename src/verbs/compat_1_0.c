@@ -20,23 +20,14 @@
 
 /* ---- devices and contexts ---- */
 
-static pthread_mutex_t refs_lock = PTHREAD_MUTEX_INITIALIZER;
-
 static void device_get(struct device_1_0 *device)
 {
-	pthread_mutex_lock(&refs_lock);
-	device->refs++;
-	pthread_mutex_unlock(&refs_lock);
+	__atomic_fetch_add(&device->refs, 1, __ATOMIC_RELAXED);
 }
 
 static void device_put(struct device_1_0 *device)
 {
-	uintptr_t left;
-
-	pthread_mutex_lock(&refs_lock);
-	left = --device->refs;
-	pthread_mutex_unlock(&refs_lock);
-	if (!left)
+	if (!__atomic_sub_fetch(&device->refs, 1, __ATOMIC_ACQ_REL))
 		free(device);
 }
 

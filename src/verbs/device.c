@@ -16,6 +16,16 @@ struct device *device_of(struct ibv_device *ibv)
 	return (struct device *)ibv;
 }
 
+void device_hold(void)
+{
+	pthread_mutex_lock(&devices_lock);
+}
+
+void device_release(void)
+{
+	pthread_mutex_unlock(&devices_lock);
+}
+
 static void put_locked(struct device *device)
 {
 	if (--device->refs)

@@ -58,6 +58,12 @@ struct device *device_of(struct ibv_device *ibv);
 void device_get(struct device *device);
 void device_put(struct device *device);
 
+/* Around a fork(): no other thread is within, so that the child finds the lists whole. */
+void device_hold(void);
+void device_release(void);
+void async_hold(void);
+void async_release(void);
+
 /* The extended and the plain entry points of each object's file, into a new context's tables. */
 void context_set_device_ops(struct verbs_context *verbs);
 void context_set_cq_ops(struct verbs_context *verbs);

@@ -135,6 +135,16 @@ static void install(struct guard *guard)
 	sigaction(guard->number, &ours, NULL);
 }
 
+void fault_hold(void)
+{
+	pthread_mutex_lock(&guard_lock);
+}
+
+void fault_release(void)
+{
+	pthread_mutex_unlock(&guard_lock);
+}
+
 void fault_guard(void)
 {
 	pthread_mutex_lock(&guard_lock);
@@ -156,6 +166,14 @@ __attribute__((destructor)) static void remove_guards(void)
 }
 
 #else
+
+void fault_hold(void)
+{
+}
+
+void fault_release(void)
+{
+}
 
 void fault_guard(void)
 {

@@ -10,4 +10,8 @@
  * Any thread. */
 void fault_guard(void);
 
+/* Around a fork(): no other thread is within. */
+void fault_hold(void);
+void fault_release(void);
+
 #endif

@@ -3,9 +3,36 @@
  * fork() and registered memory. Adapters that pin pages lose them to the child when the parent
  * writes first. Here memory is reached through the parent's own page tables, so a copy on write
  * moves nothing away from under a registration: fork needs no protection.
+ *
+ * What does need it are our own locks, for a child that opens devices itself: whatever the
+ * program's other threads do in the library, they are let out of it first. The engine, which calls
+ * us with its lock held, registers after us, and so has its lock first.
  */
+#include <pthread.h>
+
 #include <infiniband/verbs.h>
+#include "verbs/face.h"
+#include "verbs/fault.h"
 #include "verbs/fork.h"
+
+static void before_fork(void)
+{
+	async_hold();
+	device_hold();
+	fault_hold();
+}
+
+static void after_fork(void)
+{
+	fault_release();
+	device_release();
+	async_release();
+}
+
+__attribute__((constructor)) static void follow_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
 
 int ibv_fork_init(void)
 {
