@@ -14,7 +14,7 @@ _Noreturn void rig_fail(const char *file, int line, const char *what)
 {
 	fprintf(stderr, "%s:%d: not so: %s (errno %d, %s)\n", file, line, what, errno,
 		strerror(errno));
-	fflush(stderr);
+	fflush(NULL);
 	_exit(1);
 }
 
