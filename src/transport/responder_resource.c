@@ -31,6 +31,11 @@ int resource_reserve(struct qp *qp, uint32_t depth)
 		free(saved);
 		return -ENOMEM;
 	}
+	for (uint32_t i = 0; i < responder->job_count; i++)
+		jobs[i] = responder->jobs[i];
+	for (uint32_t i = 0; i < responder->saved_room; i++)
+		saved[i] = responder->saved[(responder->saved_next + i) % responder->saved_room];
+	responder->saved_next = responder->saved_room; /* behind the newest, in the longer ring */
 	free(responder->jobs);
 	free(responder->saved);
 	responder->jobs = jobs;

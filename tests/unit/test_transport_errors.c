@@ -3,6 +3,12 @@
  * RC errors: who gets which completion or event, with which reason, and what goes over the wire.
  * Forged packets stand in for a peer that breaks the protocol.
  */
+#define _GNU_SOURCE /* REG_RIP */
+#include <signal.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "device/memory.h"
 #include "transport_pair.h"
 
 static struct pair_options options;
@@ -186,6 +192,59 @@ static void a_send_with_a_wrong_lkey_waits_its_turn_to_fail(void **state)
 	side_expect(&pair->a, 3, IBV_WC_WR_FLUSH_ERR);
 	side_expect_none(&pair->b);
 }
+
+#ifdef __x86_64__
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+	uintptr_t pc = registers[REG_RIP];
+
+	if (!memory_recover(&pc))
+		abort();
+	registers[REG_RIP] = pc;
+}
+
+static void memory_that_is_gone_is_an_error_on_the_side_that_lost_it(void **state)
+{
+	const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+					      IBV_WR_ATOMIC_FETCH_AND_ADD};
+	struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+	struct pair *pair;
+	struct mr *mine, *theirs;
+	char *page;
+
+	sigaction(SIGSEGV, &fault, &before);
+	for (int i = 0; i < 4; i++) {
+		struct ibv_sge sge = {.length = 8};
+		struct ibv_send_wr wr = {
+		    .wr_id = 1, .opcode = opcodes[i], .sg_list = &sge, .num_sge = 1};
+
+		page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		pair = pair_connected(&options);
+		assert_int_equal(mr_create(pair->a.pd, page, 8192, 0, options.access, &mine), 0);
+		assert_int_equal(mr_create(pair->b.pd, page, 8192, 0, options.access, &theirs), 0);
+		munmap(page, 8192);
+		/* ours for what we send or get, theirs for what is theirs */
+		sge.lkey = i < 2 ? mine->lkey : pair->a.mr->lkey;
+		sge.addr = i < 2 ? 0 : (uintptr_t)pair->a.memory;
+		wr.wr.rdma.rkey = i < 2 ? pair->b.mr->rkey : theirs->rkey;
+		wr.wr.rdma.remote_addr = i < 2 ? (uintptr_t)pair->b.memory : 0;
+		if (opcodes[i] == IBV_WR_ATOMIC_FETCH_AND_ADD)
+			wr.wr.atomic.rkey = theirs->rkey;
+		side_post(&pair->a, &wr);
+		pair_run(pair);
+		if (i < 2)
+			assert_int_equal(side_expect(&pair->a, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
+					 REASON_LOCAL_MEMORY_GONE);
+		else
+			side_expect(&pair->a, 1, IBV_WC_REM_ACCESS_ERR);
+		mr_destroy(mine);
+		mr_destroy(theirs);
+		pair_free(pair);
+	}
+	sigaction(SIGSEGV, &before, NULL);
+}
+#endif
 
 static void a_region_that_goes_during_a_read_ends_it(void **state)
 {
@@ -488,6 +547,9 @@ int main(void)
 	    TEST(a_message_too_long_for_the_receive_fails_at_both_ends),
 	    TEST(a_receive_with_a_wrong_lkey_fails_at_both_ends),
 	    TEST(a_send_with_a_wrong_lkey_waits_its_turn_to_fail),
+#ifdef __x86_64__
+	    TEST(memory_that_is_gone_is_an_error_on_the_side_that_lost_it),
+#endif
 	    TEST(a_region_that_goes_during_a_read_ends_it),
 	    TEST(a_read_without_depth_fails_here),
 	    TEST(a_read_into_a_wrong_place_sends_nothing),

@@ -108,6 +108,26 @@ static void sqd_finishes_what_is_begun_and_tells(void **state)
 	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
 }
 
+static void a_deeper_read_queue_keeps_what_is_in_it(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_qp_attr attr = {.max_dest_rd_atomic = 64};
+
+	fill(pair->b.memory, 8000, 1);
+	*(uint64_t *)(void *)pair->b.memory = 5;
+	side_atomic(&pair->a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 0, 1, 0);
+	side_request(&pair->a, IBV_WR_RDMA_READ, 2, 1000, 7000);
+	side_turn(&pair->a);
+	pair_deliver(pair);
+	side_modify(&pair->b, IBV_QPS_SQD);
+	assert_int_equal(
+	    transport_modify_qp(pair->b.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC, pair->now), 0);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	assert_memory_equal(pair->a.memory + 1000, pair->b.memory + 1000, 7000);
+}
+
 static void sqd_still_receives(void **state)
 {
 	struct pair *pair = *state;
@@ -235,6 +255,7 @@ int main(void)
 	    TEST(flushed_requests_complete_even_if_unsignaled),
 	    TEST(a_qp_on_an_srq_leaves_its_receives_and_tells_the_last),
 	    TEST(sqd_finishes_what_is_begun_and_tells),
+	    TEST(a_deeper_read_queue_keeps_what_is_in_it),
 	    TEST(sqd_still_receives),
 	    TEST(the_first_packet_in_rtr_is_told),
 	    TEST(packets_before_rtr_are_lost_and_sent_again),
