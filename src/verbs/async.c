@@ -113,6 +113,7 @@ static struct subject subject_of(const struct ibv_async_event *event)
 static void queue_event(struct context *context, const struct ibv_async_event *event,
 			const struct async_target *target)
 {
+	UNCANCELLED;
 	struct queued_event *queued = malloc(sizeof(*queued));
 
 	if (!queued) {
@@ -169,17 +170,23 @@ static bool take(struct context *context, struct ibv_async_event *event)
 	return true;
 }
 
+static bool take_locked(struct context *context, struct ibv_async_event *event)
+{
+	UNCANCELLED;
+	bool is_taken;
+
+	pthread_mutex_lock(&context->async_lock);
+	is_taken = take(context, event);
+	pthread_mutex_unlock(&context->async_lock);
+	return is_taken;
+}
+
 int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
 	struct context *context = context_of(ibv);
 
 	for (;;) {
-		bool is_taken;
-
-		pthread_mutex_lock(&context->async_lock);
-		is_taken = take(context, event);
-		pthread_mutex_unlock(&context->async_lock);
-		if (is_taken)
+		if (take_locked(context, event))
 			return 0;
 		if (event_fd_wait(ibv->async_fd))
 			return -1;
@@ -218,6 +225,7 @@ static void drop_queued(struct context *context, const void *element)
 void async_retire(struct context *context, const void *element, struct async_target *target,
 		  pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged)
 {
+	UNCANCELLED;
 	unsigned int delivered;
 
 	pthread_mutex_lock(&context->async_lock);

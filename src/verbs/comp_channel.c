@@ -15,6 +15,7 @@ static struct channel *channel_of(struct ibv_comp_channel *ibv)
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 {
+	UNCANCELLED;
 	struct context *context = context_of(ibv);
 	struct channel *channel = calloc(1, sizeof(*channel));
 	int fd;
@@ -39,6 +40,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
+	UNCANCELLED;
 	struct channel *channel = channel_of(ibv);
 	int users;
 
@@ -64,6 +66,7 @@ void channel_tie(struct face_cq *face)
 
 void channel_cq_event(struct cq *cq)
 {
+	UNCANCELLED;
 	struct face_cq *face = face_of_cq(cq);
 	struct channel *channel = face->channel;
 
@@ -93,21 +96,27 @@ static struct face_cq *take(struct channel *channel)
 	return face;
 }
 
+static bool take_locked(struct channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	UNCANCELLED;
+	struct face_cq *face;
+
+	pthread_mutex_lock(&channel->lock);
+	face = take(channel);
+	if (face) {
+		*cq = &face->cq->ibv;
+		*cq_context = face->cq->ibv.cq_context;
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return face;
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *channel = channel_of(ibv);
 
 	for (;;) {
-		struct face_cq *face;
-
-		pthread_mutex_lock(&channel->lock);
-		face = take(channel);
-		if (face) {
-			*cq = &face->cq->ibv;
-			*cq_context = face->cq->ibv.cq_context;
-		}
-		pthread_mutex_unlock(&channel->lock);
-		if (face)
+		if (take_locked(channel, cq, cq_context))
 			return 0;
 		if (event_fd_wait(ibv->fd))
 			return -1;

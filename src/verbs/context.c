@@ -68,6 +68,7 @@ static void context_destroy(struct context *context)
 
 struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 {
+	UNCANCELLED;
 	static pthread_once_t face_once = PTHREAD_ONCE_INIT;
 	struct device *device = device_of(ibv);
 	struct context *context = context_create(device);
@@ -100,6 +101,7 @@ destroy:
  */
 int ibv_close_device(struct ibv_context *ibv)
 {
+	UNCANCELLED;
 	struct context *context = context_of(ibv);
 	unsigned int objects = atomic_load(&context->objects);
 

@@ -90,6 +90,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 int ibv_destroy_cq(struct ibv_cq *ibv)
 {
+	UNCANCELLED;
 	struct context *context = context_of(ibv->context);
 	struct cq *cq = cq_of(ibv);
 	struct face_cq *face = face_of_cq(cq);
@@ -116,13 +117,14 @@ static int poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 	struct cq *cq = cq_of(ibv);
 	int count = cq_poll(cq, num_entries, wc);
 
-	if (!count && engine_poll(cq))
+	if (!count && progress(cq))
 		count = cq_poll(cq, num_entries, wc);
 	return count;
 }
 
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
+	UNCANCELLED;
 	struct cq *cq = cq_of(ibv);
 
 	cq_arm(cq, solicited_only);

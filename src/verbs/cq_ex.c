@@ -46,7 +46,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (!face->is_single_threaded)
 		pthread_mutex_lock(&face->poll_lock);
 	ret = cq_poll_one(face->cq, &face->current);
-	if (ret == -ENOENT && engine_poll(face->cq))
+	if (ret == -ENOENT && progress(face->cq))
 		ret = cq_poll_one(face->cq, &face->current);
 	ret = advance(ex, face, ret);
 	if (ret && !face->is_single_threaded)

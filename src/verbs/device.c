@@ -101,6 +101,7 @@ static int fill(struct ibv_device **list, const struct device_info *infos, int c
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
+	UNCANCELLED;
 	struct device_info *infos = NULL;
 	struct ibv_device **list;
 	int count = engine_list_devices(&infos);

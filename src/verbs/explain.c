@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "explain/reason.h"
+#include "verbs/face.h"
 
 static void tell(const struct reason_text *text, const char *live)
 {
+	UNCANCELLED;
 	char line[1024];
 	int length = snprintf(line, sizeof(line), "verbatim: %d %s: %s%s%s%s; %s [%s]\n",
 			      text->number, text->name, text->line, *live ? " (" : "", live,

@@ -6,10 +6,14 @@
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	UNCANCELLED;
+
 	return verb_result(engine_attach_mcast(qp_of(qp), gid));
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	UNCANCELLED;
+
 	return verb_result(engine_detach_mcast(qp_of(qp), gid));
 }

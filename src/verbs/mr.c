@@ -31,6 +31,7 @@ static int check_mapped(void *addr, size_t length)
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			  unsigned int access)
 {
+	UNCANCELLED;
 	struct mr *mr = NULL;
 	int saved = errno;
 	int ret = access & IBV_ACCESS_ON_DEMAND ? 0 : check_mapped(addr, length);
@@ -66,5 +67,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	UNCANCELLED;
+
 	return verb_result(mr_destroy(mr_of(mr)));
 }

@@ -32,6 +32,7 @@ static void destroy_sync(struct ibv_qp *qp)
 
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	UNCANCELLED;
 	struct face_qp *face = calloc(1, sizeof(*face));
 	struct qp *qp;
 	int ret = face ? check_contexts(context, attr) : refuse(REASON_NO_MEMORY, "for a QP");
@@ -92,6 +93,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
+	UNCANCELLED;
 	int ret = engine_modify_qp(qp_of(qp), attr, attr_mask);
 
 	if (!ret && attr_mask & IBV_QP_STATE)
@@ -103,6 +105,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr)
 {
+	UNCANCELLED;
 	int ret = engine_query_qp(qp_of(qp), attr, init_attr);
 
 	if (!ret)
@@ -112,6 +115,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
+	UNCANCELLED;
 	struct context *context = context_of(ibv->context);
 	struct qp *qp = qp_of(ibv);
 	struct face_qp *face = face_of_qp(qp);
@@ -135,7 +139,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	int ret = qp_post_send(qp, wr, bad);
 
 	if (!ret || *bad != wr)
-		engine_doorbell(qp);
+		doorbell(qp);
 	return ret;
 }
 
@@ -146,7 +150,7 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	int ret = qp_post_recv(qp, wr, bad);
 
 	if (atomic_load_explicit(&qp->state, memory_order_acquire) == IBV_QPS_ERR)
-		engine_doorbell(qp);
+		doorbell(qp);
 	return ret;
 }
 

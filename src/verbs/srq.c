@@ -51,6 +51,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 int ibv_destroy_srq(struct ibv_srq *ibv)
 {
+	UNCANCELLED;
 	struct context *context = context_of(ibv->context);
 	struct srq *srq = srq_of(ibv);
 	struct face_srq *face = srq->face;

@@ -277,7 +277,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		return verb_result(error);
 	}
 	sq_commit(qp);
-	engine_doorbell(qp);
+	doorbell(qp);
 	return 0;
 }
 

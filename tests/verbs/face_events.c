@@ -197,6 +197,58 @@ static void one_channel_serves_several_cqs(void **state)
 	assert_int_equal(ibv_destroy_cq(second), 0);
 }
 
+/* As programs have it: wait, acknowledge, arm again, poll; ended by pthread_cancel() wherever it
+ * is. */
+static void *serve(void *data)
+{
+	for (;;) {
+		struct ibv_cq *cq;
+		void *cq_context;
+		struct ibv_wc wc;
+
+		if (ibv_get_cq_event(channel, &cq, &cq_context))
+			return NULL;
+		ibv_ack_cq_events(cq, 1);
+		if (ibv_req_notify_cq(cq, 0))
+			return NULL;
+		while (ibv_poll_cq(cq, 1, &wc) > 0)
+			post_recv(&b, 1, 8);
+	}
+}
+
+static void a_cancelled_thread_leaves_nothing_locked(void **state)
+{
+	struct ibv_wc wc[CQE];
+
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(post_recv(&b, 1, 8), 0);
+	for (int round = 0; round < 100; round++) {
+		struct ibv_sge sge = end_sge(&a, 0, 8);
+		struct ibv_send_wr wr = make_send(IBV_WR_SEND, &sge);
+		pthread_t thread;
+		void *result;
+
+		ibv_req_notify_cq(b.cq, 0);
+		assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+		for (int i = 0; i < 3; i++)
+			post_send_wr(&a, &wr);
+		usleep((useconds_t)(round % 10) * 30);
+		assert_int_equal(pthread_cancel(thread), 0);
+		pthread_join(thread, &result);
+		assert_ptr_equal(result, PTHREAD_CANCELED);
+		for (int i = 0; i < 3; i++)
+			assert_wc(next_wc(a.cq), 0x5e4d, IBV_WC_SUCCESS);
+		/* what it left half done */
+		while (is_readable(channel->fd, 0)) {
+			take_event();
+			ibv_ack_cq_events(b.cq, 1);
+		}
+		for (int n = ibv_poll_cq(b.cq, CQE, wc); n > 0; n--)
+			assert_int_equal(post_recv(&b, 1, 8), 0);
+	}
+	/* between an event's arrival and its acknowledgement there is no cancellation point */
+}
+
 /* ---- acknowledgements ---- */
 
 struct late {
@@ -432,6 +484,7 @@ int main(void)
 	    EVENT_TEST(edge_triggered_epoll_sees_each_event),
 	    EVENT_TEST(who_sleeps_is_woken),
 	    EVENT_TEST(one_channel_serves_several_cqs),
+	    EVENT_TEST(a_cancelled_thread_leaves_nothing_locked),
 	    EVENT_TEST(destroying_a_cq_waits_for_its_acknowledgements),
 	    EVENT_TEST(an_event_that_nobody_took_goes_with_its_cq),
 	    EVENT_TEST(an_async_event_names_its_qp),
