@@ -148,7 +148,6 @@ static int meet(struct group *group, uint32_t slot, uint32_t lanes)
 {
 	uint32_t scope = gid_scope(&group->gid, group->ifindex);
 	int silent = 0, leaving = 0;
-	char text[INET6_ADDRSTRLEN];
 
 	for (;;) {
 		int asked = meeting_ask(slot, &group->gid, scope, &group->vault, &group->lanes);
@@ -170,9 +169,9 @@ static int meet(struct group *group, uint32_t slot, uint32_t lanes)
 		if (held != -EADDRINUSE)
 			return refuse_error(group, held);
 		if (asked == -ETIMEDOUT && ++silent == TRIES_SILENT)
-			return refuse(REASON_MEMBER_SILENT, "%s", gid_text(&group->gid, text));
+			return holder_refuse(&group->gid, true);
 		if (asked == -ENOENT && ++leaving == TRIES_LEAVING)
-			return holder_refuse(&group->gid);
+			return holder_refuse(&group->gid, false);
 		if (asked != -ETIMEDOUT && asked != -ENOENT)
 			return refuse_error(group, asked);
 		poll(NULL, 0, LEAVING_MS);

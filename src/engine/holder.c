@@ -127,7 +127,28 @@ bool holder_find(const union ibv_gid *gid, struct holder *holder)
 	return true;
 }
 
-int holder_refuse(const union ibv_gid *gid)
+/* Whether the process has a slot: one of the sockets with its kind of name is in its table. */
+static bool is_member(const struct holder *holder)
+{
+	char line[512], pid[24], link[64];
+	unsigned long inode;
+	bool is_found = false;
+	FILE *file = fopen("/proc/net/unix", "re");
+
+	snprintf(pid, sizeof(pid), "%ld", holder->pid);
+	while (file && !is_found && fgets(line, sizeof(line), file)) {
+		if (!strstr(line, " @verbatim/") ||
+		    sscanf(line, "%*s %*s %*s %*s %*s %*s %lu", &inode) != 1)
+			continue;
+		snprintf(link, sizeof(link), "socket:[%lu]", inode);
+		is_found = process_has(pid, link);
+	}
+	if (file)
+		fclose(file);
+	return is_found;
+}
+
+int holder_refuse(const union ibv_gid *gid, bool is_silent)
 {
 	struct holder holder;
 	char text[INET6_ADDRSTRLEN];
@@ -141,5 +162,6 @@ int holder_refuse(const union ibv_gid *gid)
 	if (holder.uid != getuid())
 		return refuse(REASON_PORT_HELD_BY_USER, "%s, user %u, process %ld %s", text,
 			      holder.uid, holder.pid, holder.command);
-	return refuse(REASON_PORT_HELD, "%s, process %ld %s", text, holder.pid, holder.command);
+	return refuse(is_silent && is_member(&holder) ? REASON_MEMBER_SILENT : REASON_PORT_HELD,
+		      "%s, process %ld %s", text, holder.pid, holder.command);
 }

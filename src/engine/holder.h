@@ -19,8 +19,11 @@ struct holder {
 /* Who has the port of this address, as far as /proc tells; false: no socket is bound there. */
 bool holder_find(const union ibv_gid *gid, struct holder *holder);
 
-/* Notes the reason and returns its errno, EADDRINUSE. `gid` is the address that was wanted. */
-int holder_refuse(const union ibv_gid *gid);
+/*
+ * Notes the reason and returns its errno, EADDRINUSE. `gid` is the address that was wanted;
+ * `is_silent`: some slot's process didn't answer, so that the holder may be one of ours, stopped.
+ */
+int holder_refuse(const union ibv_gid *gid, bool is_silent);
 
 /* An address as people write it: IPv4 dotted, else IPv6. `text` has room for INET6_ADDRSTRLEN. */
 const char *gid_text(const union ibv_gid *gid, char *text);

@@ -19,6 +19,7 @@
 #include "engine/thread.h"
 #include "explain/reason.h"
 #include "link/udp.h"
+#include "transport/transport.h"
 
 enum { UNLOCK_ROUNDS = 8 }; /* of others' work before the thread gets it */
 
@@ -274,11 +275,16 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 {
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return;
-	post(lane, seat);
-	if (lane_trylock(lane)) {
-		lane_run(lane, lane_now());
-		lane_unlock(lane);
+	if (!lane_trylock(lane)) {
+		/* the holder looks again, or one who has the lock by now */
+		post(lane, seat);
+		if (!lane_trylock(lane))
+			return;
+	} else if (!transport_can_wait(seat->qp)) {
+		post(lane, seat);
 	}
+	lane_run(lane, lane_now());
+	lane_unlock(lane);
 	atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
 }
 

@@ -32,6 +32,7 @@
 #include "transport/packet.h"
 
 struct adapter;
+struct cq;
 struct engine;
 struct lane;
 struct parcel;
@@ -78,6 +79,7 @@ struct lane {
 
 	/* under the lock */
 	struct seat *ready, **ready_end; /* to be run, oldest first */
+	bool is_answering_later;	 /* what is ready may wait for the program's next verb */
 	struct timer_queue timers;
 	uint32_t seats;
 	uint64_t patience;
@@ -124,7 +126,7 @@ void lane_schedule(struct lane *lane, struct seat *seat);
 void lane_doorbell(struct lane *lane, struct seat *seat);
 
 /* Progress by a program's thread. True if something happened. */
-bool lane_poll(struct lane *lane);
+bool lane_poll(struct lane *lane, struct cq *cq);
 void lane_will_sleep(struct lane *lane);
 
 /* Hands over a copy of a packet. Any thread, the lock not held; dropped when there is no memory. */

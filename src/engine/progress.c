@@ -12,6 +12,7 @@
 #include <urcu/compiler.h>
 
 #include "device/adapter.h"
+#include "device/cq.h"
 #include "device/qp.h"
 #include "engine/meeting.h"
 #include "engine/parcel.h"
@@ -29,6 +30,7 @@ enum {
 	LOOK_AROUND_EVERY = 8,	  /* polls: at all sockets, not only at the hot one */
 	EVENTS = 16,
 	NAP_MS = 1,
+	FEW_PACKETS = 3, /* a message, the ACK of ours */
 	CROWD_RETRY_NS = 20000,
 	CROWD_PATIENCE_NS = 200000000,
 	FLUSH_RETRY_NS = 30000, /* a full socket */
@@ -267,6 +269,7 @@ bool lane_run(struct lane *lane, uint64_t now)
 {
 	bool did = take_parcels(lane, now);
 
+	lane->is_answering_later = false;
 	lane_take_posted(lane);
 	if (timer_first(&lane->timers) <= now)
 		take_due(lane, now);
@@ -305,11 +308,24 @@ static bool is_polling(struct lane *lane, uint64_t now)
 	return false;
 }
 
-bool lane_poll(struct lane *lane)
+/*
+ * A packet or two came in, and a completion of them: what the program does now is most likely to
+ * post its reply, and the ACK that we owe can go out with that, in one send instead of two. Its
+ * next verb sends it in any case, or the lane's thread after its nap.
+ */
+static bool may_answer_later(const struct lane *lane, unsigned int received, bool was_ready,
+			     const struct cq *cq)
+{
+	return received <= FEW_PACKETS && !was_ready &&
+	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
+	       atomic_load_explicit(&cq->count, memory_order_relaxed);
+}
+
+bool lane_poll(struct lane *lane, struct cq *cq)
 {
 	uint64_t now = lane_now();
 	unsigned int count;
-	bool did;
+	bool did, was_ready;
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return false;
@@ -319,8 +335,11 @@ bool lane_poll(struct lane *lane)
 	if (did && !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
 	    now > atomic_load_explicit(&lane->polling_since, memory_order_relaxed) + lane->patience)
 		become_poller(lane, now);
+	was_ready = lane->ready;
 	count = look(lane, now);
-	did = lane_run(lane, now) || count;
+	lane->is_answering_later = may_answer_later(lane, count, was_ready, cq);
+	lane_take_posted(lane);
+	did = (!lane->is_answering_later && lane_run(lane, now)) || count;
 	lane_unlock(lane);
 	if (did)
 		atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
@@ -400,5 +419,8 @@ void *lane_thread(void *data)
 			nap(lane);
 		else
 			park(lane);
+	lane_lock(lane); /* what is still owed */
+	turn(lane);
+	lane_unlock(lane);
 	return NULL;
 }

@@ -15,10 +15,10 @@ enum { PATIENCE_NS = 100000 }; /* at first, see lane.h */
 /* Moves what was posted to the end of `ready`, in its order. */
 void lane_take_posted(struct lane *lane);
 
-/* QPs are ready and nothing keeps them from sending. */
+/* QPs are ready, and nothing keeps them from running. */
 static inline bool lane_is_runnable(const struct lane *lane)
 {
-	return lane->ready && lane->flush_at == UINT64_MAX;
+	return lane->ready && lane->flush_at == UINT64_MAX && !lane->is_answering_later;
 }
 
 /* Packets handed over, timers due, one turn for each QP that is ready; sends. True if anything was

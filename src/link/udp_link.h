@@ -13,6 +13,7 @@
 #include "link/udp.h"
 #include "wire/icrc.h"
 #include "wire/mtu.h"
+#include "wire/opcode.h"
 
 enum {
 	STAGE_BYTES = 64 << 10,
@@ -20,6 +21,7 @@ enum {
 	/* A segmented send is one datagram to the IP layer, with its headers at most 64 KiB. */
 	RUN_BYTES_MAX = 65000,
 	PACKET_BYTES_MAX = HEADER_BYTES_MAX + MTU_BYTES_MAX, /* without the ICRC */
+	SWAP_BYTES_MAX = 1100,
 	/* The kernel's UDP_MAX_SEGMENTS: 128, and 64 before it was raised. */
 	SEGMENTS_MAX = 128,
 	SEGMENTS_MAX_OLD = 64,

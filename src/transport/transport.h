@@ -52,6 +52,13 @@ void transport_receive(struct adapter *adapter, const struct packet *packet, uin
  */
 bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox);
 
+/*
+ * Whether what was just posted may wait for company: many requests are in flight whose answers schedule
+ * the QP anyway, and what is waiting is small. Sending several packets at once costs little more
+ * than sending one.
+ */
+bool transport_can_wait(const struct qp *qp);
+
 /* What one QP has counted since its creation, under the lane's lock. Packets of both directions,
  * requester and responder. */
 struct transport_counters {

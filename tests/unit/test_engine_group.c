@@ -281,24 +281,47 @@ static void a_newcomer_is_told_when_nobody_answers(void **state)
 	member_kill(&stopped);
 }
 
-static void a_foreign_program_on_the_port_is_named(void **state)
+/* A program that knows nothing of us and has bound the port. */
+static pid_t start_foreigner(void)
 {
 	struct sockaddr_in to = port_4791();
+	int ends[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (bind(fd, (struct sockaddr *)&to, sizeof(to)) < 0 || write(ends[1], "", 1) < 0)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ends[0], &(char){0}, 1), 1);
+	close(ends[0]);
+	close(ends[1]);
+	return pid;
+}
+
+static void a_foreign_program_on_the_port_is_named(void **state)
+{
+	pid_t foreigner = start_foreigner();
 	struct group_list list;
 	struct group *group;
 	struct slot slot;
 	const char *live;
 	char pid[32];
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
-	assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	group_list_init(&list);
 	assert_int_equal(slot_take(&slot), 0);
 	assert_int_equal(group_join(&list, slot.number, &address, 0, LANES, &group), EADDRINUSE);
 	assert_int_equal(reason_last(&live), REASON_PORT_HELD);
-	snprintf(pid, sizeof(pid), "process %d ", getpid());
+	snprintf(pid, sizeof(pid), "process %d ", foreigner);
 	assert_non_null(strstr(live, pid));
-	close(fd);
+	kill(foreigner, SIGKILL);
+	waitpid(foreigner, NULL, 0);
 	assert_int_equal(group_join(&list, slot.number, &address, 0, LANES, &group), 0);
 	group_leave(&list, group);
 	slot_release(&slot);
