@@ -23,9 +23,12 @@ enum {
 	MAX_RETRY = 7,
 	MAX_RNR_TIMER = 31,
 	MAX_QPN = 0xffffff,
+	/* those of a region that mean nothing here are let through: programs give both the same
+	   flags */
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_FLUSH_GLOBAL |
-		       IBV_ACCESS_FLUSH_PERSISTENT,
+		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+		       IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_FLUSH_GLOBAL |
+		       IBV_ACCESS_FLUSH_PERSISTENT | IBV_ACCESS_OPTIONAL_RANGE,
 };
 
 /* IBV_QP_STATE itself may stand in every mask. RESET and ERR are reached from everywhere, see
