@@ -197,8 +197,8 @@ static void child_of_fork(void)
 	struct engine *engine = running;
 	struct station *station;
 
-	pthread_mutex_init(&lock, NULL);
 	running = NULL;
+	pthread_mutex_unlock(&lock);
 	if (!engine)
 		return;
 	atomic_store(&engine->is_dead, true);

@@ -72,13 +72,14 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	static pthread_once_t face_once = PTHREAD_ONCE_INIT;
 	struct device *device = device_of(ibv);
 	struct context *context = context_create(device);
+	struct device_info info = device_info(device);
 	int ret;
 
 	if (!context)
 		return NULL;
 	pthread_once(&face_once, set_face);
 	fault_guard();
-	ret = engine_open(&device->info, &context->adapter);
+	ret = engine_open(&info, &context->adapter);
 	if (ret)
 		goto destroy;
 	ret = async_open(context);

@@ -59,6 +59,24 @@ static void describe(struct ibv_device *ibv, const struct device_info *info)
 	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", info->name);
 }
 
+/* What a device is known by stays; the rest follows its interface. */
+static void refresh(struct device_info *known, const struct device_info *info)
+{
+	memcpy(known->netdev, info->netdev, sizeof(known->netdev));
+	known->mtu = info->mtu;
+	known->is_up = info->is_up;
+}
+
+struct device_info device_info(struct device *device)
+{
+	struct device_info info;
+
+	pthread_mutex_lock(&devices_lock);
+	info = device->info;
+	pthread_mutex_unlock(&devices_lock);
+	return info;
+}
+
 /* The device that is known already, or a new one; with a reference. NULL without memory. */
 static struct device *find_or_add(const struct device_info *info)
 {
@@ -68,7 +86,7 @@ static struct device *find_or_add(const struct device_info *info)
 		if (device->info.ifindex != info->ifindex || device->info.guid != info->guid ||
 		    strcmp(device->info.name, info->name))
 			continue;
-		device->info = *info;
+		refresh(&device->info, info);
 		device->refs++;
 		return device;
 	}

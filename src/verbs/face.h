@@ -73,7 +73,7 @@ struct device {
 	/* Provider libraries look behind struct ibv_device for a table of theirs: they find none.
 	 */
 	void *no_provider[8];
-	struct device_info info;
+	struct device_info info; /* under the lock in device.c, but for name, ifindex and guid */
 	struct cds_list_head node;
 	unsigned int refs; /* of lists and contexts; under the lock in device.c */
 };
@@ -96,6 +96,7 @@ static inline struct context *context_of(struct ibv_context *ibv)
 struct device *device_of(struct ibv_device *ibv);
 void device_get(struct device *device);
 void device_put(struct device *device);
+struct device_info device_info(struct device *device);
 
 /* Around a fork(): no other thread is within, so that the child finds the lists whole. */
 void device_hold(void);
