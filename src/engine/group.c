@@ -143,39 +143,41 @@ static int refuse_error(const struct group *group, int error)
 	return refuse(REASON_NO_SOCKET, "%s: %s", text, strerror(-error));
 }
 
-/* The vault of the group, or a new one. 0 or a positive errno (noted). */
+/* With the group's lanes checked: they come from another process. 0 or -errno. */
+static int ask(struct group *group, uint32_t slot)
+{
+	int error = meeting_ask(slot, &group->gid, gid_scope(&group->gid, group->ifindex),
+				&group->vault, &group->lanes);
+
+	if (error == 0 && (group->lanes == 0 || group->lanes > GROUP_MAX_LANES ||
+			   (group->lanes & (group->lanes - 1)))) {
+		vault_close(&group->vault);
+		return -EPROTO;
+	}
+	return error;
+}
+
+/* A new vault, or that of the group that has the port. 0 or a positive errno (noted). */
 static int meet(struct group *group, uint32_t slot, uint32_t lanes)
 {
-	uint32_t scope = gid_scope(&group->gid, group->ifindex);
-	int silent = 0, leaving = 0;
+	int silent = 0, leaving = 0, error;
 
-	for (;;) {
-		int asked = meeting_ask(slot, &group->gid, scope, &group->vault, &group->lanes);
-		int held;
-
-		if (asked == 0 && group->lanes - 1 < GROUP_MAX_LANES &&
-		    !(group->lanes & (group->lanes - 1)))
+	while ((error = probe(group)) == -EADDRINUSE) {
+		error = ask(group, slot);
+		if (error == 0)
 			return 0;
-		if (asked == 0) {
-			vault_close(&group->vault);
-			return refuse_error(group, -EPROTO);
-		}
-		held = probe(group);
-		if (held == 0) {
-			group->lanes = lanes;
-			held = vault_create(&group->vault);
-			return held < 0 ? refuse_error(group, held) : 0;
-		}
-		if (held != -EADDRINUSE)
-			return refuse_error(group, held);
-		if (asked == -ETIMEDOUT && ++silent == TRIES_SILENT)
+		if (error == -ETIMEDOUT && ++silent == TRIES_SILENT)
 			return holder_refuse(&group->gid, true);
-		if (asked == -ENOENT && ++leaving == TRIES_LEAVING)
+		if (error == -ENOENT && ++leaving == TRIES_LEAVING)
 			return holder_refuse(&group->gid, false);
-		if (asked != -ETIMEDOUT && asked != -ENOENT)
-			return refuse_error(group, asked);
+		if (error != -ETIMEDOUT && error != -ENOENT)
+			return refuse_error(group, error);
 		poll(NULL, 0, LEAVING_MS);
 	}
+	group->lanes = lanes;
+	if (error == 0)
+		error = vault_create(&group->vault);
+	return error ? refuse_error(group, error) : 0;
 }
 
 int group_join(struct group_list *list, uint32_t slot, const union ibv_gid *gid, uint32_t ifindex,
@@ -188,7 +190,7 @@ int group_join(struct group_list *list, uint32_t slot, const union ibv_gid *gid,
 		return refuse(REASON_NO_ENGINE_MEMORY, "group");
 	group->gid = *gid;
 	group->ifindex = ifindex;
-	lock = join_lock();
+	lock = join_lock(gid, gid_scope(gid, ifindex));
 	if (lock < 0) {
 		free(group);
 		return -lock;
@@ -246,26 +248,37 @@ void group_answer(struct group_list *list, int fd, const struct mail *mail)
 }
 
 /* Never waits: it is called with a lane's lock held. */
-int group_peer(struct group_list *list, const union ibv_gid *gid, uint32_t qpn)
+static int peek(struct group *group, uint32_t qpn)
 {
-	int fds[GROUP_MAX_LANES], fd = -1, lock = join_trylock();
-	struct group *group;
+	int fds[GROUP_MAX_LANES], fd;
+	uint32_t lane = steer_lane(qpn, group->lanes);
+	int lock = join_trylock(&group->gid, gid_scope(&group->gid, group->ifindex));
+	int error;
 
 	if (lock < 0)
 		return -1;
+	error = vault_get(&group->vault, qpn >> QPN_SLOT_SHIFT, fds, group->lanes);
+	join_unlock(lock);
+	if (error < 0)
+		return -1;
+	fd = fds[lane];
+	fds[lane] = fds[group->lanes - 1];
+	close_all(fds, group->lanes - 1);
+	return fd;
+}
+
+int group_peer(struct group_list *list, const union ibv_gid *gid, uint32_t qpn)
+{
+	struct group *group;
+	int fd = -1;
+
 	pthread_mutex_lock(&list->lock);
 	cds_list_for_each_entry (group, &list->groups, node) {
-		uint32_t lane = steer_lane(qpn, group->lanes);
-
-		if (memcmp(&group->gid, gid, sizeof(*gid)) != 0 ||
-		    vault_get(&group->vault, qpn >> QPN_SLOT_SHIFT, fds, group->lanes) < 0)
-			continue;
-		fd = fds[lane];
-		fds[lane] = fds[group->lanes - 1];
-		close_all(fds, group->lanes - 1);
-		break;
+		if (memcmp(&group->gid, gid, sizeof(*gid)) == 0) {
+			fd = peek(group, qpn);
+			break;
+		}
 	}
 	pthread_mutex_unlock(&list->lock);
-	join_unlock(lock);
 	return fd;
 }
