@@ -139,6 +139,8 @@ int engine_destroy_qp(struct qp *qp)
 		return error;
 	lane_lock(lane);
 	lane_run(lane, lane_now());
+	transport_part(qp, udp_link_outbox(lane->link));
+	lane_run(lane, lane_now());
 	lane_remove_seat(lane, seat);
 	lane_unlock(lane);
 	qp->adapter->host->quiesce(qp->adapter);

@@ -70,6 +70,8 @@ struct responder {
 	uint64_t write_va, write_length;
 	uint32_t write_rkey;
 
+	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
+
 	bool is_owed;
 	bool is_fatal; /* the NAK owed ends the QP */
 	uint8_t syndrome;
@@ -124,6 +126,7 @@ static inline bool message_ends(const struct wire_packet *wire)
 /* responder.c */
 void responder_receive(struct arrival *arrival, struct outbox *outbox);
 bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);
 void responder_reset(struct qp *qp);
 

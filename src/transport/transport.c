@@ -141,6 +141,12 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 		pace_answer(qp, packet, wire, outbox);
 }
 
+void transport_part(struct qp *qp, struct outbox *outbox)
+{
+	if (qp->type == IBV_QPT_RC && is_receiving(qp) && !qp->responder->is_fatal)
+		responder_part(qp, outbox);
+}
+
 struct multicast {
 	const struct packet *packet;
 	const struct wire_packet *wire;

@@ -25,6 +25,12 @@ struct pd;
 /* qp_create() and the transport's half of it; 0 or a positive errno (noted). */
 int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
 
+/*
+ * Before the QP goes: repeats its last ACK. Programs end when they have what they want; if the ACK
+ * of the peer's last message is lost then, nobody is left to answer when the peer asks again.
+ */
+void transport_part(struct qp *qp, struct outbox *outbox);
+
 /* After qp_unlist() and a quiesce. Nothing completes any more. */
 void transport_free_qp(struct qp *qp);
 
@@ -53,9 +59,9 @@ void transport_receive(struct adapter *adapter, const struct packet *packet, uin
 bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox);
 
 /*
- * Whether what was just posted may wait for company: many requests are in flight whose answers schedule
- * the QP anyway, and what is waiting is small. Sending several packets at once costs little more
- * than sending one.
+ * Whether what was just posted may wait for company: many requests are in flight whose answers
+ * schedule the QP anyway, and what is waiting is small. Sending several packets at once costs
+ * little more than sending one.
  */
 bool transport_can_wait(const struct qp *qp);
 

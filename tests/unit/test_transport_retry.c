@@ -380,6 +380,25 @@ static void credits_bound_what_is_sent_and_one_packet_asks_for_more(void **state
 				"B ACK 8\n");
 }
 
+static void a_qp_that_goes_repeats_its_last_ack(void **state)
+{
+	struct pair *pair = *state;
+
+	side_post_recv(&pair->b, 7, 0, 100);
+	pair->meddle = lose_from_b_once;
+	side_request(&pair->a, IBV_WR_SEND, 1, 0, 10);
+	pair_run(pair);
+	side_expect(&pair->b, 7, IBV_WC_SUCCESS);
+	transport_part(pair->b.qp, &pair->b.outbox);
+	transport_part(pair->a.qp, &pair->a.outbox); /* has nothing to say */
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	pair_expect_trace(pair, "A SEND_ONLY 0 ack\n"
+				"B ACK 0\n"
+				"B ACK 0\n"
+				"B ACK 0\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -398,6 +417,7 @@ int main(void)
 	    TEST(rnr_retry_seven_is_for_ever),
 	    TEST(an_ack_behind_a_lost_answer_is_a_nak_of_it),
 	    TEST(answers_to_nothing_are_ignored),
+	    TEST(a_qp_that_goes_repeats_its_last_ack),
 	    TEST(credits_bound_what_is_sent_and_one_packet_asks_for_more),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
