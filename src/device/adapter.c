@@ -8,7 +8,13 @@
 #include "device/adapter.h"
 
 /* What Linux's software adapters give as vendor: no OUI. */
-enum { VENDOR_ID = 0xffffff, PAGE_SIZES = 0xfffff000 };
+enum {
+	VENDOR_ID = 0xffffff,
+	PAGE_SIZES = 0xfffff000,
+	/* 4.096 us x 2^15 = 134 ms: threads answer, and a scheduler may let them wait. As rxe says.
+	 */
+	ACK_DELAY = 15,
+};
 
 int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint32_t slot,
 		 const struct adapter_host *host, void *host_data)
@@ -72,6 +78,7 @@ static void describe_basic(const struct adapter *adapter, struct ibv_device_attr
 	attr->max_srq_wr = MAX_SRQ_WR;
 	attr->max_srq_sge = MAX_SGE;
 	attr->max_pkeys = MAX_PKEYS;
+	attr->local_ca_ack_delay = ACK_DELAY;
 	attr->phys_port_cnt = 1;
 }
 

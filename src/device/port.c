@@ -174,6 +174,16 @@ static void describe_speed(uint64_t mbps, struct ibv_port_attr *attr)
 	}
 }
 
+uint64_t port_speed_mbps(struct port *port)
+{
+	uint64_t mbps;
+
+	pthread_mutex_lock(&port->lock);
+	mbps = port->speed_mbps;
+	pthread_mutex_unlock(&port->lock);
+	return mbps;
+}
+
 void port_describe(struct adapter *adapter, struct ibv_port_attr *attr)
 {
 	struct port *port = &adapter->port;

@@ -65,6 +65,26 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return reg(pd, addr, length, iova, access);
 }
 
+/* What memory it is has to be said by its address; dma-bufs, handles and buffers are refused. */
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+	const uint64_t known = IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR;
+	uint64_t iova;
+
+	if (attr->comp_mask & ~known || !(attr->comp_mask & IBV_REG_MR_MASK_ADDR)) {
+		errno = refuse(REASON_MR_EXTENSION, "comp_mask is %#llx",
+			       (unsigned long long)attr->comp_mask);
+		return NULL;
+	}
+	iova = attr->comp_mask & IBV_REG_MR_MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
+	return reg(pd, attr->addr, attr->length, iova, (unsigned int)attr->access);
+}
+
+void context_set_mr_ops(struct verbs_context *verbs)
+{
+	verbs->reg_mr_ex = ibv_reg_mr_ex;
+}
+
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	UNCANCELLED;

@@ -42,6 +42,21 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 	return query_port(context, port_num, (struct ibv_port_attr *)attr, COMPAT_PORT_BYTES);
 }
 
+/* In units of 100 Mbit/s; interfaces like loopback do not say theirs. */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
+{
+	uint64_t mbps;
+	int ret = check_port(context, port_num);
+
+	if (ret)
+		return verb_result(ret);
+	mbps = port_speed_mbps(&context_of(context)->adapter->port);
+	if (!mbps)
+		return verb_result(refuse(REASON_PORT_SPEED, "%s", context->device->name));
+	*port_speed = mbps / 100;
+	return 0;
+}
+
 void context_set_port_ops(struct verbs_context *verbs)
 {
 	verbs->context.ops._compat_query_port = ibv_query_port;

@@ -56,11 +56,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return NOT_IMPLEMENTED_NULL();
 }
 
-struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr)
-{
-	return NOT_IMPLEMENTED_NULL();
-}
-
 /* The region is as it was: that is what ERR_INPUT says, and errno says why. */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access)
@@ -157,11 +152,6 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
 }
 
 /* ---- the rest ---- */
-
-int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
-{
-	return NOT_IMPLEMENTED();
-}
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

@@ -28,6 +28,15 @@ static void a_port_that_is_none(void **state)
 			       "2");
 }
 
+static void a_speed_that_loopback_does_not_have(void **state)
+{
+	uint64_t speed;
+
+	assert_refused(ibv_query_port_speed(context, 1, &speed), EOPNOTSUPP, REASON_PORT_SPEED,
+		       "rxe");
+	assert_refused(ibv_query_port_speed(context, 9, &speed), EINVAL, REASON_PORT_NUMBER, "9");
+}
+
 static void indices_past_the_tables(void **state)
 {
 	struct ibv_gid_entry entry;
@@ -131,6 +140,24 @@ static void access_that_makes_no_sense(void **state)
 			    REASON_MR_ACCESS_UNKNOWN, "0x4000");
 	assert_refused_null(ibv_reg_mr_iova2(pd, memory, 64, UINT64_MAX, IBV_ACCESS_LOCAL_WRITE),
 			    EINVAL, REASON_MR_RANGE, "iova");
+}
+
+static void registration_with_attributes(void **state)
+{
+	static char memory[64];
+	struct ibv_mr_init_attr attr = {.length = 64,
+					.access = IBV_ACCESS_LOCAL_WRITE,
+					.comp_mask = IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA,
+					.addr = memory,
+					.iova = 0x1000};
+	struct ibv_mr *mr = ibv_reg_mr_ex(pd, &attr);
+
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	attr.comp_mask = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
+	assert_refused_null(ibv_reg_mr_ex(pd, &attr), EOPNOTSUPP, REASON_MR_EXTENSION, "0xc");
+	attr.comp_mask = 0;
+	assert_refused_null(ibv_reg_mr_ex(pd, &attr), EOPNOTSUPP, REASON_MR_EXTENSION, "is 0");
 }
 
 static void a_pd_in_use(void **state)
@@ -322,6 +349,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_port_that_is_none),
+	    cmocka_unit_test(a_speed_that_loopback_does_not_have),
 	    cmocka_unit_test(indices_past_the_tables),
 	    cmocka_unit_test(empty_gid_entries_are_no_refusal),
 	    cmocka_unit_test(the_gid_table_is_told_whole_or_refused),
@@ -329,6 +357,7 @@ int main(void)
 	    cmocka_unit_test(a_context_with_objects_closes_and_leaves_them_alone),
 	    cmocka_unit_test(a_range_that_is_not_mapped),
 	    cmocka_unit_test(access_that_makes_no_sense),
+	    cmocka_unit_test(registration_with_attributes),
 	    cmocka_unit_test(a_pd_in_use),
 	    cmocka_unit_test(an_address_handle_to_nowhere),
 	    cmocka_unit_test(cq_attributes_out_of_range),
