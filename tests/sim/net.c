@@ -173,8 +173,11 @@ static void watch_response(struct endpoint *stream, const struct wire_packet *pa
 	} else if (aeth_kind(packet->aeth.syndrome) != AETH_ACK) {
 		upto = psn_add(upto, -1);
 	}
-	if (stream->read_count && psn_diff(upto, read->next) >= 0)
-		upto = psn_add(read->next, -1);
+	if (stream->read_count && psn_diff(upto, read->next) >= 0) {
+		/* an answer before it is missing: that is what the requester sees first */
+		progress(stream, psn_add(read->next, -1));
+		return;
+	}
 	progress(stream, upto);
 	if (packet->op->flags & OPF_ACK && aeth_kind(packet->aeth.syndrome) == AETH_RNR_NAK)
 		watch_rnr(stream);

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Bounds: one byte past the end is let through.
 # file: src/device/mr.c
 # with: --seeds 1..6000

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # A SEND or WRITE seen before is executed again.
 # file: src/transport/responder.c
 /^\tif \(order > 0\)$/i\
