@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim --seeds A..B		runs each seed; stops at the first that fails and says how to run it
- *alone sim --seed N [-v]		one, with a trace of packets, work requests and completions
- * sim --corpus FILE		the seeds of a file: one a line, a number and a comment
+ * sim --seeds A..B	each seed; stops at the first that fails, says how to replay it
+ * sim --seed N [-v]	one, with a trace of packets, work requests, completions
+ * sim --corpus FILE	the seeds of a file: one a line, a number and a comment
  *
  *	--hostile	forged packets among the real ones (see model.c)
- *	-k	go on after a failure
- *	-q	say nothing but failures
+ *	-k		go on after a failure
+ *	-q		say nothing but failures
  */
 #include <getopt.h>
 #include <signal.h>

@@ -503,6 +503,8 @@ static bool may_recv_fail_so(const struct endpoint *end, const struct recv *recv
 		return status == recv->expect;
 	if (status == IBV_WC_LOC_ACCESS_ERR) /* of a WRITE with immediate under way */
 		return pair && pair->trouble == TROUBLE_DEREG && pair->trouble_of == end;
+	if (status == IBV_WC_REM_ACCESS_ERR)
+		return pair && pair->trouble == TROUBLE_INVALIDATE && pair->trouble_of == end->peer;
 	if (status == IBV_WC_LOC_LEN_ERR)
 		return pair && pair->trouble == TROUBLE_LONG_SEND && pair->trouble_of == end->peer;
 	return false;
@@ -633,6 +635,48 @@ void model_async(struct node *node, const struct ibv_async_event *event)
 }
 
 /* ---- the end ---- */
+
+static bool is_calm(const struct world *world)
+{
+	const struct weather *weather = &world->weather;
+
+	return !world_is_lossy(world) && !weather->duplicate && !weather->reorder &&
+	       !weather->is_hostile;
+}
+
+void model_check_calm(struct endpoint *end)
+{
+	const struct transport_counters *counters = transport_counters(end->qp);
+
+	if (!is_calm(end->world))
+		return;
+	sim_check(end->world,
+		  !counters->timeouts && !counters->sequence_naks_sent && !counters->implied_naks,
+		  "end %d on a link without fault: %llu timeouts, %llu sequence NAKs, %llu implied",
+		  end->index, (unsigned long long)counters->timeouts,
+		  (unsigned long long)counters->sequence_naks_sent,
+		  (unsigned long long)counters->implied_naks);
+}
+
+/* Over a link without fault a datagram comes, or is counted as dropped (there was no receive). */
+void model_check_datagrams(struct endpoint *end)
+{
+	uint32_t missing = 0;
+
+	for (int i = 0; i < end->world->endpoint_count; i++) {
+		const struct list *messages = &end->world->endpoints[i]->messages;
+
+		for (uint32_t k = 0; k < messages->count; k++) {
+			const struct message *message = messages->items[k];
+
+			missing += message->to == end && !message->delivered;
+		}
+	}
+	sim_check(end->world,
+		  !is_calm(end->world) || missing == transport_counters(end->qp)->dropped,
+		  "end %d: %u datagrams did not come, %llu were dropped", end->index, missing,
+		  (unsigned long long)transport_counters(end->qp)->dropped);
+}
 
 static int by_old(const void *a, const void *b)
 {

@@ -310,8 +310,11 @@ static void step_running(struct pair *pair)
 	drain_sometimes(a);
 	if (b != a)
 		drain_sometimes(b);
-	if (is_done(a) && is_done(b))
-		pair_failed(pair);
+	if (!is_done(a) || !is_done(b))
+		return;
+	model_check_calm(a);
+	model_check_calm(b);
+	pair_failed(pair); /* so to speak */
 }
 
 /* Flushes what is left, then resets or destroys. */

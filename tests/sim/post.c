@@ -24,100 +24,6 @@ static struct rng *dice(struct endpoint *end)
 	return &end->world->program;
 }
 
-/* ---- local memory ---- */
-
-/* By chance, else where there is room. Long pieces have regions of their own, which short ones
- * can't cut up. */
-bool span_take(struct node *node, uint32_t length, bool is_sink, struct span *span)
-{
-	enum { SHORT = 4096 + GRH_SIZE, TRIES = 16 };
-	struct rng *rng = &node->world->program;
-
-	for (int tries = 0; tries < TRIES + POOL_MRS; tries++) {
-		uint32_t pool = length <= SHORT ? 0 : rng_between(rng, 1, POOL_MRS - 1);
-		uint32_t room = node->pool[pool]->length, start = node->pool_at[pool];
-
-		span->mr = node->pool[pool];
-		span->length = length;
-		span->at = start + rng_below(rng, room - length + 1);
-		if (tries < TRIES ? !arena_is_free(&node->arena, span->at, length, is_sink)
-				  : !arena_first_fit(&node->arena, start, start + room, length,
-						     is_sink, &span->at))
-			continue;
-		arena_mark(is_sink ? node->arena.flux : node->arena.readers, span->at, length, 1);
-		return true;
-	}
-	return false;
-}
-
-static void spans_give(struct node *node, struct span *spans, uint32_t count, bool is_sink)
-{
-	for (uint32_t i = 0; i < count; i++)
-		arena_mark(is_sink ? node->arena.flux : node->arena.readers, spans[i].at,
-			   spans[i].length, -1);
-}
-
-/* Splits `total` bytes over up to max_sge elements, some perhaps empty. */
-static bool spans_take(struct node *node, uint32_t total, uint32_t max_sge, bool is_sink,
-		       struct span **spans, uint32_t *count)
-{
-	struct world *world = node->world;
-	struct rng *rng = &world->program;
-	uint32_t n = rng_chance(rng, 6000) ? 1 : rng_between(rng, 1, max_sge), left = total;
-
-	if (!total && rng_chance(rng, 7000))
-		n = 0;
-	*spans = world_alloc(world, (n + 1) * sizeof(**spans));
-	for (*count = 0; *count < n; (*count)++) {
-		uint32_t part =
-		    *count + 1 == n ? left : rng_below(rng, 2 * left / (n - *count) + 1);
-
-		if (part > left)
-			part = left;
-		if (!part && !rng_chance(rng, 500))
-			part = left ? 1 : 0;
-		if (!span_take(node, part, is_sink, &(*spans)[*count])) {
-			spans_give(node, *spans, *count, is_sink);
-			return false;
-		}
-		left -= part;
-	}
-	return true;
-}
-
-static uint32_t fill_sges(struct node *node, const struct span *spans, uint32_t count,
-			  struct ibv_sge *sges)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		const struct mr *mr = spans[i].mr;
-		char *place = (char *)node->arena.memory + spans[i].at;
-
-		sges[i].addr = mr->iova + (place - mr->base);
-		sges[i].length = spans[i].length;
-		sges[i].lkey = mr->lkey;
-	}
-	return count;
-}
-
-/* What the program has in these bytes; sources that nobody else reads get fresh ones first. */
-static uint8_t *gather(struct node *node, const struct span *spans, uint32_t count, uint32_t length)
-{
-	uint8_t *data = world_alloc(node->world, length), *to = data;
-
-	for (uint32_t i = 0; i < count; i++) {
-		arena_mark(node->arena.readers, spans[i].at, spans[i].length, -1);
-		if (rng_chance(&node->world->program, 5000) &&
-		    arena_is_free(&node->arena, spans[i].at, spans[i].length, true))
-			arena_scribble(&node->arena, spans[i].at, spans[i].length);
-		arena_mark(node->arena.readers, spans[i].at, spans[i].length, 1);
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		memcpy(to, node->arena.shadow + spans[i].at, spans[i].length);
-		to += spans[i].length;
-	}
-	return data;
-}
-
 /* ---- lengths and places ---- */
 
 static uint32_t choose_length(struct endpoint *end, uint32_t most)
@@ -253,10 +159,10 @@ static bool take_source(struct endpoint *end, struct draft *draft, uint32_t most
 	} else {
 		send->length = choose_length(end, most);
 	}
-	if (!spans_take(end->node, send->length, end->max_sge, false, &send->spans,
+	if (!spans_take(end->node, POOL_SEND, send->length, end->max_sge, false, &send->spans,
 			&send->span_count))
 		return false;
-	send->data = gather(end->node, send->spans, send->span_count, send->length);
+	send->data = spans_gather(end->node, send->spans, send->span_count, send->length);
 	return true;
 }
 
@@ -303,7 +209,7 @@ static bool draft_read(struct endpoint *end, struct draft *draft)
 	struct endpoint *peer = end->peer;
 
 	send->length = choose_length(end, end->max_message);
-	if (!spans_take(end->node, send->length, end->max_sge, true, &send->spans,
+	if (!spans_take(end->node, POOL_SEND, send->length, end->max_sge, true, &send->spans,
 			&send->span_count))
 		return false;
 	aim(end, draft, send->length, 1);
@@ -320,7 +226,7 @@ static bool draft_atomic(struct endpoint *end, struct draft *draft)
 	uint64_t old, value, add = rng_between(dice(end), 1, 1000), compare;
 
 	send->length = 8;
-	if (!spans_take(end->node, 8, 1, true, &send->spans, &send->span_count))
+	if (!spans_take(end->node, POOL_SEND, 8, 1, true, &send->spans, &send->span_count))
 		return false;
 	if (send->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD && rng_chance(dice(end), 4000)) {
 		send->is_counter = true;
@@ -382,7 +288,7 @@ static bool draft_refused(struct endpoint *end, struct draft *draft)
 	send->opcode = IBV_WR_RDMA_WRITE;
 	send->expect = IBV_WC_REM_ACCESS_ERR;
 	send->length = rng_between(dice(end), 1, end->max_message ? end->max_message : 1);
-	if (!spans_take(end->node, send->length, end->max_sge, false, &send->spans,
+	if (!spans_take(end->node, POOL_SEND, send->length, end->max_sge, false, &send->spans,
 			&send->span_count))
 		return false;
 	aim(end, draft, send->length, 1);
@@ -413,7 +319,7 @@ static bool draft_long(struct endpoint *end, struct draft *draft)
 	send->opcode = IBV_WR_SEND;
 	send->expect = IBV_WC_REM_INV_REQ_ERR;
 	send->length = end->peer->recv_size + rng_between(dice(end), 1, 600);
-	if (!spans_take(end->node, send->length, end->max_sge, false, &send->spans,
+	if (!spans_take(end->node, POOL_SEND, send->length, end->max_sge, false, &send->spans,
 			&send->span_count))
 		return false;
 	note_message(end, draft, end->peer);
@@ -438,8 +344,9 @@ static bool draft_bad_local(struct endpoint *end, struct draft *draft)
 		return true;
 	}
 	send->opcode = IBV_WR_SEND;
-	draft->sges[0].addr = node->pool[0]->iova;
-	draft->sges[0].lkey = node->pool[0]->lkey ^ (1u << rng_below(dice(end), KEY_RANDOM_BITS));
+	draft->sges[0].addr = node->pool[POOL_SEND]->iova;
+	draft->sges[0].lkey =
+	    node->pool[POOL_SEND]->lkey ^ (1u << rng_below(dice(end), KEY_RANDOM_BITS));
 	return true;
 }
 
@@ -450,12 +357,34 @@ static bool draft_unaligned(struct endpoint *end, struct draft *draft)
 	send->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	send->expect = IBV_WC_REM_INV_REQ_ERR;
 	send->length = 8;
-	if (!spans_take(end->node, 8, 1, true, &send->spans, &send->span_count))
+	if (!spans_take(end->node, POOL_SEND, 8, 1, true, &send->spans, &send->span_count))
 		return false;
 	send->data = world_alloc(end->world, 8);
 	draft->wr.wr.atomic.remote_addr = end->peer->window_va + rng_between(dice(end), 1, 7);
 	draft->wr.wr.atomic.rkey = end->peer->window_rkey;
 	draft->wr.wr.atomic.compare_add = 1;
+	return true;
+}
+
+/* Only what was made to be invalidated can be. */
+static bool draft_invalidate(struct endpoint *end, struct draft *draft)
+{
+	struct send *send = draft->send;
+
+	if (end->pair->trouble == TROUBLE_LOCAL_INVALIDATE) {
+		send->opcode = IBV_WR_LOCAL_INV;
+		send->expect = IBV_WC_MW_BIND_ERR;
+		draft->wr.invalidate_rkey = end->window_rkey;
+		return true;
+	}
+	send->opcode = IBV_WR_SEND_WITH_INV;
+	send->expect = IBV_WC_REM_ACCESS_ERR;
+	if (!take_source(end, draft,
+			 end->max_message < end->peer->recv_size ? end->max_message
+								 : end->peer->recv_size))
+		return false;
+	draft->wr.invalidate_rkey = end->peer->window_rkey;
+	note_message(end, draft, end->peer);
 	return true;
 }
 
@@ -472,6 +401,9 @@ static bool draft_trouble(struct endpoint *end, struct draft *draft)
 	case TROUBLE_BAD_LKEY:
 	case TROUBLE_SINK_READ_ONLY:
 		return draft_bad_local(end, draft);
+	case TROUBLE_INVALIDATE:
+	case TROUBLE_LOCAL_INVALIDATE:
+		return draft_invalidate(end, draft);
 	default:
 		return draft_unaligned(end, draft);
 	}
@@ -482,7 +414,7 @@ static bool is_trouble_due(const struct endpoint *end)
 	const struct pair *pair = end->pair;
 
 	return pair && pair->trouble_of == end && !pair->is_troubled &&
-	       pair->trouble >= TROUBLE_BAD_RKEY && pair->trouble <= TROUBLE_UNALIGNED_ATOMIC &&
+	       pair->trouble >= TROUBLE_BAD_RKEY && pair->trouble <= TROUBLE_LOCAL_INVALIDATE &&
 	       pair->trouble != TROUBLE_RECV_LKEY && end->posted >= pair->trouble_at;
 }
 
@@ -566,7 +498,7 @@ static bool make_draft(struct endpoint *end, struct draft *draft)
 	draft->wr.sg_list = draft->sges;
 	if (send->spans)
 		draft->wr.num_sge =
-		    fill_sges(end->node, send->spans, send->span_count, draft->sges);
+		    spans_sges(end->node, send->spans, send->span_count, draft->sges);
 	for (uint32_t i = 0; send->is_inline && i < send->span_count; i++)
 		draft->sges[i].addr = (uintptr_t)end->node->arena.memory + send->spans[i].at;
 	list_add(end->world, &end->sends, send);
@@ -679,10 +611,10 @@ static struct recv *make_recv(struct node *node, uint32_t size, uint32_t max_sge
 {
 	struct recv *recv = world_alloc(node->world, sizeof(*recv));
 
-	if (!spans_take(node, size, max_sge, true, &recv->spans, &recv->span_count))
+	if (!spans_take(node, POOL_RECV, size, max_sge, true, &recv->spans, &recv->span_count))
 		return NULL;
 	recv->capacity = size;
-	fill_sges(node, recv->spans, recv->span_count, sges);
+	spans_sges(node, recv->spans, recv->span_count, sges);
 	return recv;
 }
 

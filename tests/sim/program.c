@@ -202,29 +202,44 @@ static uint32_t at_most(uint32_t value, uint32_t most)
 	return value < most ? value : most;
 }
 
+/*
+ * Room for what may be posted at once. For receives with room to spare, as one scattered badly must
+ * not keep the last one out for ever: twice all of them for the long, which are never split finely.
+ */
+static void size_pools(struct world *world, const struct node *node, uint32_t pool[POOL_MRS])
+{
+	uint32_t send = 0, recv = 0, longest = 0;
+
+	for (int i = 0; i < world->endpoint_count; i++) {
+		const struct endpoint *end = world->endpoints[i];
+
+		if (end->node != node)
+			continue;
+		send += end->max_send_wr * end->max_message / 4;
+		recv += ((end->srq ? MAX_SRQ_DEPTH : end->max_recv_wr) + 1) *
+			(end->recv_size + GRH_SIZE);
+		longest = at_least(end->max_message + 800, longest);
+	}
+	pool[POOL_SEND] = at_least(at_most(send, 256 << 10), 8192 + 3 * longest);
+	pool[POOL_SEND_LONG] = pool[POOL_SEND];
+	pool[POOL_RECV] = 2 * recv + 8192 + 3 * longest;
+	pool[POOL_RECV_LONG] = 2 * recv + 3 * longest;
+}
+
 static void lay_out(struct world *world, struct node *node, bool is_ipv6)
 {
-	uint32_t at = GUARD, need = 0, stay = 0, pool[POOL_MRS], least = 8192;
+	uint32_t at = GUARD, pool[POOL_MRS];
 
 	for (int i = 0; i < world->endpoint_count; i++) {
 		struct endpoint *end = world->endpoints[i];
 
-		if (end->node != node)
-			continue;
-		need += (end->max_recv_wr + 2) * (end->recv_size + GRH_SIZE) +
-			end->max_send_wr * end->max_message / 4;
-		stay += (end->max_recv_wr + 1) * end->recv_size;
-		if (least < 3 * (end->max_message + 800))
-			least = 3 * (end->max_message + 800);
-		if (!end->peer)
+		if (end->node != node || !end->peer)
 			continue;
 		end->window_at = at;
 		end->final = world_alloc(world, end->window_length);
 		at += end->window_length + GUARD + 8 * rng_below(dice(world), 8);
 	}
-	/* the first for short pieces, the others for long ones: span_take() */
-	pool[0] = at_least(at_most(need * 3 / 2, 512 << 10), least);
-	pool[1] = pool[2] = at_least(at_most(need / 2, stay), least);
+	size_pools(world, node, pool);
 	node->counter_at = at;
 	at += 8 + GUARD;
 	node->locked_at = at;
@@ -234,7 +249,6 @@ static void lay_out(struct world *world, struct node *node, bool is_ipv6)
 		at += pool[i] + rng_below(dice(world), 100) + GUARD;
 	}
 	node_make(world, at, is_ipv6);
-	node->pool_at[POOL_MRS - 1] += rng_below(dice(world), 8);
 	for (int i = 0; i < POOL_MRS; i++)
 		sim_check(world,
 			  !mr_create(node->pd, node->arena.memory + node->pool_at[i], pool[i],
@@ -283,7 +297,7 @@ static void make_srq(struct node *node)
 			continue;
 		if (simsrq->recv_size < end->recv_size)
 			simsrq->recv_size = end->recv_size;
-		simsrq->depth = rng_between(dice(world), 2, 24);
+		simsrq->depth = rng_between(dice(world), 2, MAX_SRQ_DEPTH);
 	}
 	if (!simsrq->depth)
 		return;
@@ -511,6 +525,7 @@ void program_finish(struct world *world)
 
 		if (end->type != IBV_QPT_UD)
 			continue;
+		model_check_datagrams(end);
 		endpoint_destroy_qp(end);
 		for (int k = 0; k < world->node_count; k++)
 			sim_check(world, !ah_destroy(end->ahs[k]), "ah_destroy");

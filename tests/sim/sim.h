@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A deterministic world: adapters, a bad link between them, programs that use them, and a model
- *that knows what must come of it. Time is virtual, all chance comes from one seed, so every failure
- *replays.
+ * that knows what must come of it. Time is virtual, all chance comes from one seed, so every
+ * failure replays.
  *
  *	world.c    time and events; the host that an adapter asks for turns
- *	net.c      the link: loss, duplicates, disorder, corruption, delay, full buffers; and what
- *it learns by watching arena.c    a node's memory, its shadow, and which bytes are in flux model.c
- *what each completion must be, and what memory must hold then post.c     work requests by chance
- *	pair.c     the life of a connection: connect, trouble, flush, reset, again
+ *	net.c      the link and its faults; what it learns by watching
+ *	arena.c    a node's memory, its shadow, and which bytes are in flux
+ *	model.c    what each completion must be, and what memory must hold
+ *	spans.c    local buffers
+ *	post.c     work requests by chance
+ *	pair.c     the life of a connection: connect, trouble, flush, again
  *	program.c  what a seed means: how many of what, in which weather
  *
  * The model shares nothing with the transport but the headers of the device's objects and the
- *wire's names.
+ * wire's names.
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -40,8 +42,8 @@ enum {
 	MAX_ENDPOINTS = 24,
 	MAX_PAIRS = 12,
 	NODE_CQS = 3,
-	POOL_MRS = 3,
 	GUARD = 512,
+	MAX_SRQ_DEPTH = 24,
 	MAX_LIST = 6, /* work requests in one call */
 	MAX_OUTSTANDING_READS = 512,
 };
@@ -219,6 +221,8 @@ enum trouble {
 	TROUBLE_LONG_SEND,
 	TROUBLE_RECV_LKEY,
 	TROUBLE_UNALIGNED_ATOMIC,
+	TROUBLE_INVALIDATE,	  /* of an ordinary region, by the peer */
+	TROUBLE_LOCAL_INVALIDATE, /* the same by itself */
 	TROUBLE_DEREG,
 	TROUBLE_TO_ERR,
 	TROUBLE_TO_RESET,
@@ -242,6 +246,9 @@ struct pair {
 };
 
 /* ---- nodes ---- */
+
+/* Local buffers, registered; each for short pieces and then for long ones. */
+enum pool { POOL_SEND, POOL_SEND_LONG, POOL_RECV, POOL_RECV_LONG, POOL_MRS };
 
 struct seat {
 	struct node *node;
@@ -403,6 +410,9 @@ const char *send_opcode_name(enum ibv_wr_opcode opcode);
 /* model.c */
 void model_poll(struct simcq *simcq, uint32_t most);
 void model_poll_all(struct node *node);
+/* All is done, nothing was lost: then nothing was taken to be lost. */
+void model_check_calm(struct endpoint *end);
+void model_check_datagrams(struct endpoint *end);
 /* Whatever was flushed had a reason. */
 void model_check_cause(struct endpoint *end);
 void model_async(struct node *node, const struct ibv_async_event *event);
@@ -426,7 +436,16 @@ static inline uint32_t sends_outstanding(const struct endpoint *end)
 void post_sends(struct endpoint *end, uint32_t most);
 void post_recvs(struct endpoint *end, uint32_t most);
 void post_srq(struct simsrq *simsrq, uint32_t most);
-bool span_take(struct node *node, uint32_t length, bool is_sink, struct span *span);
+
+/* spans.c */
+
+/* Splits `total` bytes over up to max_sge elements, some perhaps empty; false: there is no room. */
+bool spans_take(struct node *node, enum pool pool, uint32_t total, uint32_t max_sge, bool is_sink,
+		struct span **spans, uint32_t *count);
+uint32_t spans_sges(struct node *node, const struct span *spans, uint32_t count,
+		    struct ibv_sge *sges);
+/* What the program has in these bytes; sources that nobody else reads get fresh ones first. */
+uint8_t *spans_gather(struct node *node, const struct span *spans, uint32_t count, uint32_t length);
 
 /* pair.c */
 void endpoint_create_qp(struct endpoint *end);
