@@ -441,6 +441,82 @@ static void a_wrong_qkey_is_not_delivered_but_counted(void **state)
 	pair_destroy(&x, &y);
 }
 
+/* ---- to itself, and to a group ---- */
+
+static void post_datagram(struct end *end, struct ibv_ah *ah, uint32_t qpn)
+{
+	struct ibv_sge sge = end_sge(end, 1000, 20);
+	struct ibv_send_wr wr = make_send(IBV_WR_SEND, &sge);
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = qpn;
+	wr.wr.ud.remote_qkey = 0x1234567;
+	post_send_wr(end, &wr);
+}
+
+static void a_qp_sends_to_itself(void **state)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
+
+	for (int i = 0; i < 2; i++) {
+		struct end end;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr;
+		int received = 0;
+
+		end_create(&end, types[i]);
+		qp_init(end.qp, live_access);
+		qp_connect(end.qp, end.qp->qp_num);
+		strcpy(end.buffer + 1000, "to myself");
+		assert_int_equal(post_recv(&end, 1, 5000), 0);
+		sge = end_sge(&end, 1000, 4000);
+		wr = make_send(IBV_WR_SEND, &sge);
+		post_send_wr(&end, &wr);
+		for (int n = 0; n < 2; n++) {
+			struct ibv_wc wc = next_wc(end.cq);
+
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			received += wc.opcode == IBV_WC_RECV;
+		}
+		assert_int_equal(received, 1);
+		assert_string_equal(end.buffer, "to myself");
+		end_destroy(&end);
+	}
+}
+
+static void a_datagram_to_a_group_reaches_each_member(void **state)
+{
+	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 7, 8, 9}};
+	struct ibv_ah_attr attr = {
+	    .is_global = 1,
+	    .port_num = 1,
+	    .grh = {.dgid = group, .sgid_index = (uint8_t)gid_index, .hop_limit = 1}};
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct end x, y, z;
+
+	assert_non_null(ah);
+	pair_create(&x, &y, IBV_QPT_UD);
+	end_create(&z, IBV_QPT_UD);
+	qp_init(z.qp, 0);
+	qp_connect(z.qp, 0);
+	assert_int_equal(ibv_attach_mcast(y.qp, &group, 0), 0);
+	assert_int_equal(ibv_attach_mcast(z.qp, &group, 0), 0);
+	assert_int_equal(post_recv(&y, 1, 200), 0);
+	assert_int_equal(post_recv(&z, 2, 200), 0);
+	strcpy(x.buffer + 1000, "to all");
+	post_datagram(&x, ah, 0xffffff);
+	assert_wc(next_wc(x.cq), 0x5e4d, IBV_WC_SUCCESS);
+	assert_wc(next_wc(y.cq), 1, IBV_WC_SUCCESS);
+	assert_wc(next_wc(z.cq), 2, IBV_WC_SUCCESS);
+	assert_string_equal(y.buffer + 40, "to all");
+	assert_string_equal(z.buffer + 40, "to all");
+	assert_int_equal(ibv_detach_mcast(y.qp, &group, 0), 0);
+	assert_int_equal(ibv_detach_mcast(z.qp, &group, 0), 0);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	end_destroy(&z);
+	pair_destroy(&x, &y);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -455,6 +531,8 @@ int main(void)
 	    EX_TEST(the_cursor_goes_on_to_the_end),
 	    cmocka_unit_test(a_datagram_is_answered_by_its_completion),
 	    cmocka_unit_test(a_wrong_qkey_is_not_delivered_but_counted),
+	    cmocka_unit_test(a_qp_sends_to_itself),
+	    cmocka_unit_test(a_datagram_to_a_group_reaches_each_member),
 	};
 
 	return cmocka_run_group_tests(tests, live_open, live_close);
