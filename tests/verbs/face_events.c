@@ -405,6 +405,62 @@ static void an_async_event_that_nobody_took_goes_with_its_qp(void **state)
 	assert_non_null(b.qp);
 }
 
+static void port_event(enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+
+	assert_true(is_readable(context->async_fd, PATIENCE_S * 1000));
+	assert_int_equal(ibv_get_async_event(context, &event), 0);
+	assert_int_equal(event.event_type, type);
+	assert_int_equal(event.element.port_num, 1);
+	ibv_ack_async_event(&event);
+}
+
+static bool has_gid(const union ibv_gid *wanted)
+{
+	union ibv_gid some;
+
+	for (int i = 0; i < 16; i++)
+		if (!ibv_query_gid(context, 1, i, &some) && !memcmp(&some, wanted, sizeof(some)))
+			return true;
+	return false;
+}
+
+static void changes_of_the_interface_are_told(void **state)
+{
+	static const union ibv_gid added = {.raw = {[10] = 0xff, 0xff, 10, 9, 8, 7}};
+	struct ibv_port_attr attr;
+
+	if (!is_own_network)
+		skip(); /* the machine's loopback is not ours to change */
+	assert_int_equal(system("ip address add 10.9.8.7/32 dev lo"), 0);
+	port_event(IBV_EVENT_GID_CHANGE);
+	assert_true(has_gid(&added));
+	assert_int_equal(system("ip address del 10.9.8.7/32 dev lo"), 0);
+	port_event(IBV_EVENT_GID_CHANGE);
+	assert_false(has_gid(&added));
+	assert_int_equal(system("ip link set lo down"), 0);
+	port_event(IBV_EVENT_PORT_ERR);
+	assert_int_equal(ibv_query_port(context, 1, &attr), 0);
+	assert_int_equal(attr.state, IBV_PORT_DOWN);
+	assert_int_equal(system("ip link set lo up"), 0);
+	while (attr.state != IBV_PORT_ACTIVE) {
+		struct ibv_async_event event;
+
+		assert_true(is_readable(context->async_fd, PATIENCE_S * 1000));
+		assert_int_equal(ibv_get_async_event(context, &event), 0);
+		ibv_ack_async_event(&event);
+		assert_int_equal(ibv_query_port(context, 1, &attr), 0);
+	}
+	while (is_readable(context->async_fd, 200)) {
+		struct ibv_async_event event;
+
+		assert_int_equal(ibv_get_async_event(context, &event), 0);
+		ibv_ack_async_event(&event);
+	}
+	assert_true(find_ipv4());
+}
+
 static void an_overrun_is_told(void **state)
 {
 	struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
@@ -493,6 +549,7 @@ int main(void)
 	    EVENT_TEST(an_async_event_that_nobody_took_goes_with_its_qp),
 	    EVENT_TEST(an_overrun_is_told),
 	    EVENT_TEST(srq_limit_events_come_once),
+	    cmocka_unit_test(changes_of_the_interface_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, live_open, live_close);

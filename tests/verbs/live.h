@@ -30,7 +30,8 @@ enum { PATIENCE_S = 10, CQE = 64, BUFFER = 16384, ANY_LKEY = 0 };
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_device_attr device_attr;
-static int gid_index; /* of 127.0.0.1 */
+static bool is_own_network; /* its interfaces may be changed */
+static int gid_index;	    /* of 127.0.0.1 */
 static union ibv_gid gid;
 
 /* The call was refused: with this errno, for this reason, whose live values name `word`. */
@@ -92,7 +93,7 @@ static inline bool find_ipv4(void)
 
 static inline int live_open(void **state)
 {
-	own_network();
+	is_own_network = own_network();
 	context = open_loopback();
 	if (!context || !find_ipv4() || ibv_query_device(context, &device_attr))
 		return -1;
