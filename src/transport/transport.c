@@ -190,17 +190,17 @@ void transport_receive(struct adapter *adapter, const struct packet *packet, uin
 }
 
 /* In flight are so many that nobody waits for a single one: that makes it a stream. */
-enum { STREAM_WQES = 8, WAITING_WQES = 32, WAITING_BYTES = 1024 };
+enum { STREAM_WQES = 8, WAITING_WQES = 32, WAITING_BYTES = 48 << 10 };
 
 bool transport_can_wait(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
-	uint32_t tail = sq_tail(qp), head = sq_head(qp);
+	uint32_t tail = sq_tail(qp), head = sq_head(qp), waiting = tail - requester->current;
 
 	return qp->type == IBV_QPT_RC && tail != head && requester->una != requester->psn &&
 	       requester->since_ack_req == 0 && requester->current - head >= STREAM_WQES &&
-	       tail - requester->current < WAITING_WQES &&
-	       sq_wqe(&qp->sq, tail - 1)->length <= WAITING_BYTES;
+	       waiting < WAITING_WQES &&
+	       sq_wqe(&qp->sq, tail - 1)->length * waiting < WAITING_BYTES;
 }
 
 bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)

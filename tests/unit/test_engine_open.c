@@ -27,7 +27,10 @@
 #include "device/mr.h"
 #include "device/pd.h"
 #include "engine/engine.h"
+#include "engine/meeting.h"
 #include "explain/reason.h"
+#include "wire/headers.h"
+#include "wire/opcode.h"
 
 enum { PATIENCE_MS = 10000, ROUNDS = 300, SIZE = 20000 };
 
@@ -355,6 +358,65 @@ static void a_process_may_exit_with_all_open(void **state)
 	two_processes(false, true);
 }
 
+static void side_listen(struct side *s, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};
+
+	assert_int_equal(
+	    engine_modify_qp(s->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+	    0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(engine_modify_qp(s->qp, &attr, IBV_QP_STATE), 0);
+}
+
+/* A datagram as another process has read it from a socket of its own, by a mistake of the steering.
+ */
+static void pass_on(const struct contact *to, uint32_t qkey)
+{
+	uint8_t bytes[BTH_BYTES + DETH_BYTES + 8] = {0};
+	struct packet packet = {
+	    .bth = bytes,
+	    .length = sizeof(bytes),
+	    .sgid = to->gid,
+	    .dgid = to->gid,
+	    .hop_limit = 64,
+	};
+	int fd = mail_open();
+
+	bth_pack(bytes, &(struct bth){.opcode = TRANSPORT_UD | OP_SEND_ONLY,
+				      .pkey = PKEY_DEFAULT,
+				      .migreq = true,
+				      .dest_qp = to->qpn});
+	deth_pack(bytes + BTH_BYTES, &(struct deth){.qkey = qkey, .src_qp = 77});
+	memcpy(bytes + BTH_BYTES + DETH_BYTES, "passedon", 8);
+	assert_int_equal(meeting_forward(fd, to->qpn >> QPN_SLOT_SHIFT, &to->gid, 0, &packet), 0);
+	close(fd);
+}
+
+static void a_packet_that_another_process_passes_on_arrives(void **state)
+{
+	enum { QKEY = 0x1234 };
+	enum ibv_wc_opcode opcode;
+	int status = -1;
+	pid_t other;
+
+	side_open(&side, IBV_QPT_UD);
+	side_listen(&side, QKEY);
+	side.sleeps = true;
+	post_receive(&side);
+	other = fork();
+	if (other == 0) {
+		pass_on(&side.self, QKEY);
+		_exit(0);
+	}
+	complete(&side, &opcode);
+	assert_int_equal(opcode, IBV_WC_RECV);
+	assert_memory_equal(side.buffer + SIZE + GRH_SIZE, "passedon", 8);
+	assert_int_equal(waitpid(other, &status, 0), other);
+	side_close(&side);
+}
+
 static void changes_of_the_interface_reach_the_port(void **state)
 {
 	struct adapter *adapter = open_device("va");
@@ -493,6 +555,7 @@ int main(void)
 	    TEST(polling_processes_exchange_messages),
 	    TEST(sleeping_processes_exchange_messages),
 	    TEST(a_process_may_exit_with_all_open),
+	    TEST(a_packet_that_another_process_passes_on_arrives),
 	    TEST(changes_of_the_interface_reach_the_port),
 	    TEST(a_child_of_fork_starts_anew),
 	    TEST(closing_gives_everything_back),
