@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "device/memory.h"
 
@@ -207,4 +209,11 @@ int memory_compare_swap(char *place, uint64_t compare, uint64_t swap, uint64_t *
 int memory_store_8(char *place, uint64_t value)
 {
 	return memory_store_8_raw(place, value);
+}
+
+int memory_persist(char *place, size_t length)
+{
+	size_t into_page = (uintptr_t)place % (size_t)sysconf(_SC_PAGESIZE);
+
+	return length && msync(place - into_page, length + into_page, MS_SYNC) ? -EFAULT : 0;
 }

@@ -29,6 +29,13 @@ int memory_compare_swap(char *place, uint64_t compare, uint64_t swap, uint64_t *
 int memory_store_8(char *place, uint64_t value);
 
 /*
+ * Waits until what was stored would survive the loss of power, as far as the memory can: a mapping
+ * of a file is written to it; anonymous memory has nothing to wait for. 0, or -EFAULT if it is not
+ * mapped or cannot be written.
+ */
+int memory_persist(char *place, size_t length);
+
+/*
  * For the handler: if the instruction at *pc is one of ours that touches the program's memory, sets
  * *pc to where it fails with -EFAULT, and says true. Async-signal-safe.
  */

@@ -166,26 +166,50 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 	return REASON_NONE;
 }
 
+/* Whether an rkey names a region of this PD. */
+static enum reason find_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
+			       const struct mr **mr)
+{
+	*mr = find(adapter, rkey);
+	if (!*mr)
+		return REASON_RKEY_UNKNOWN;
+	if ((*mr)->rkey != rkey)
+		return (*mr)->lkey == rkey ? REASON_RKEY_IS_LKEY : REASON_RKEY_STALE;
+	return (*mr)->pd == pd ? REASON_NONE : REASON_RKEY_PD;
+}
+
 enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
 			      uint64_t addr, uint64_t length, unsigned int need, char **place)
 {
 	const struct mr *mr;
+	enum reason reason;
 
 	*place = NULL;
 	if (!length)
 		return REASON_NONE;
-	mr = find(adapter, rkey);
-	if (!mr)
-		return REASON_RKEY_UNKNOWN;
-	if (mr->rkey != rkey)
-		return mr->lkey == rkey ? REASON_RKEY_IS_LKEY : REASON_RKEY_STALE;
-	if (mr->pd != pd)
-		return REASON_RKEY_PD;
+	reason = find_remote(adapter, pd, rkey, &mr);
+	if (reason)
+		return reason;
 	if (!is_within(mr, addr, length))
 		return REASON_RKEY_RANGE;
 	if (need & ~mr->access)
 		return REASON_RKEY_ACCESS;
 	*place = mr->base + (addr - mr->iova);
+	return REASON_NONE;
+}
+
+enum reason mr_resolve_whole(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
+			     unsigned int need, char **place, uint64_t *length)
+{
+	const struct mr *mr;
+	enum reason reason = find_remote(adapter, pd, rkey, &mr);
+
+	if (reason)
+		return reason;
+	if (need & ~mr->access)
+		return REASON_RKEY_ACCESS;
+	*place = mr->base;
+	*length = mr->length;
 	return REASON_NONE;
 }
 

@@ -59,6 +59,10 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
 			      uint64_t addr, uint64_t length, unsigned int need, char **place);
 
+/* The same for a whole region, whatever its size: FLUSH with the level IBV_FLUSH_MR. */
+enum reason mr_resolve_whole(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
+			     unsigned int need, char **place, uint64_t *length);
+
 /*
  * Invalidates what an rkey names (LOCAL_INV, and SEND_WITH_INV at the receiver): REASON_NONE, or
  * why not. A region that ibv_reg_mr() made cannot be invalidated (10.6.5): memory windows of type 2

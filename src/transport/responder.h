@@ -136,6 +136,7 @@ enum verdict check_enabled(struct arrival *arrival);
 enum verdict check_receive(struct arrival *arrival);
 enum verdict check_length(struct arrival *arrival);
 enum verdict check_key(struct arrival *arrival);
+unsigned int access_needed(const struct wire_packet *wire);
 enum verdict refuse_request(struct arrival *arrival, enum ibv_wc_status status, enum reason reason);
 
 /* responder_execute.c: SEND and WRITE, and what completes a receive. */

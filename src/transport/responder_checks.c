@@ -49,7 +49,7 @@ enum verdict check_sequence(struct arrival *arrival)
 	return refuse_request(arrival, IBV_WC_REM_INV_REQ_ERR, REASON_OPCODE_SEQUENCE);
 }
 
-static unsigned int access_needed(const struct wire_packet *wire)
+unsigned int access_needed(const struct wire_packet *wire)
 {
 	uint32_t flags = wire->op->flags;
 	unsigned int need = 0;

@@ -211,33 +211,45 @@ static enum verdict execute_atomic_write(struct arrival *arrival, struct respons
 	return PASS;
 }
 
+static enum verdict check_flush(struct arrival *arrival)
+{
+	const struct feth *feth = &arrival->wire->feth;
+
+	if (feth->type && !(feth->type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT)) &&
+	    feth->level <= IBV_FLUSH_MR)
+		return PASS;
+	refuse_wr(REASON_FLUSH_KIND, "QP 0x%x: type %u, level %u", arrival->qp->number, feth->type,
+		  feth->level);
+	return refuse_request(arrival, IBV_WC_REM_INV_REQ_ERR, REASON_FLUSH_KIND);
+}
+
 /*
  * A19.4.1: everything written before is globally visible, which stores of a coherent processor are
- * behind a fence. Persistence is what the memory makes of it: regions take
- * IBV_ACCESS_FLUSH_PERSISTENT only where it means something.
+ * behind a fence, or has reached what persists. The level says whether that is asked for a range or
+ * for the whole region.
  */
 static enum verdict execute_flush(struct arrival *arrival, struct response_job *job)
 {
 	const struct wire_packet *wire = arrival->wire;
 	const struct qp *qp = arrival->qp;
-	uint32_t length = wire->feth.level == IBV_FLUSH_RANGE ? wire->reth.length : 1;
-	unsigned int need = 0;
+	unsigned int need = access_needed(wire);
+	uint64_t length = wire->reth.length;
 	enum reason reason;
 	char *place;
 
-	if (!wire->feth.type || wire->feth.type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) ||
-	    wire->feth.level > IBV_FLUSH_MR) {
-		refuse_wr(REASON_FLUSH_KIND, "QP 0x%x: type %u, level %u", qp->number,
-			  wire->feth.type, wire->feth.level);
-		return refuse_request(arrival, IBV_WC_REM_INV_REQ_ERR, REASON_FLUSH_KIND);
-	}
-	need |= wire->feth.type & IBV_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0;
-	need |= wire->feth.type & IBV_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0;
-	reason = mr_resolve_remote(qp->adapter, qp->pd, wire->reth.rkey, wire->reth.va, length,
-				   need, &place);
+	if (check_flush(arrival) != PASS)
+		return REFUSED;
+	if (wire->feth.level == IBV_FLUSH_RANGE)
+		reason = mr_resolve_remote(qp->adapter, qp->pd, wire->reth.rkey, wire->reth.va,
+					   length, need, &place);
+	else
+		reason =
+		    mr_resolve_whole(qp->adapter, qp->pd, wire->reth.rkey, need, &place, &length);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!reason && (wire->feth.type & IBV_FLUSH_PERSISTENT) && memory_persist(place, length))
+		reason = REASON_REMOTE_MEMORY_GONE;
 	if (reason)
 		return refuse_key(arrival, reason, wire->reth.va, wire->reth.rkey);
-	atomic_thread_fence(memory_order_seq_cst);
 	job->kind = JOB_DONE;
 	return PASS;
 }

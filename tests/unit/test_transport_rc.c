@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RC as it should go: which packets each operation makes, what reaches memory, which completions
  * come of it. */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "transport_pair.h"
 
 static struct pair_options options;
@@ -239,6 +242,44 @@ static void flush_and_atomic_write_are_answered_by_an_empty_read_response(void *
 	assert_int_equal(side_expect(&pair->a, 0, IBV_WC_SUCCESS).opcode, IBV_WC_FLUSH);
 }
 
+static void a_flush_of_a_region_needs_no_address_and_reaches_the_file(void **state)
+{
+	struct pair *pair;
+	struct send_wqe *wqe;
+	char path[] = "/tmp/flush-XXXXXX", *file;
+	struct mr *mr;
+	int fd;
+
+	options.access |= IBV_ACCESS_FLUSH_PERSISTENT;
+	pair = pair_connected(&options);
+	fd = mkstemp(path);
+	unlink(path);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_int_equal(mr_create(pair->b.pd, file + 100, 5000, 0, options.access, &mr), 0);
+	wqe = begin(&pair->a, IBV_WR_FLUSH, 0);
+	wqe->remote_addr = 0xdead0000;
+	wqe->rkey = mr->rkey;
+	wqe->length = 1;
+	wqe->flush.type = IBV_FLUSH_PERSISTENT;
+	wqe->flush.level = IBV_FLUSH_MR;
+	sq_commit(pair->a.qp);
+	wqe = begin(&pair->a, IBV_WR_FLUSH, 0);
+	wqe->remote_addr = 4999;
+	wqe->rkey = mr->rkey;
+	wqe->length = 2;
+	wqe->flush.type = IBV_FLUSH_PERSISTENT;
+	sq_commit(pair->a.qp);
+	pair_schedule(&pair->a.adapter, pair->a.qp);
+	pair_run(pair);
+	side_expect(&pair->a, 0, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 0, IBV_WC_REM_ACCESS_ERR);
+	mr_destroy(mr);
+	munmap(file, 8192);
+	close(fd);
+	pair_free(pair);
+}
+
 static void max_rd_atomic_bounds_what_is_outstanding(void **state)
 {
 	struct pair *pair = *state;
@@ -409,6 +450,7 @@ int main(void)
 	    TEST(a_long_read_goes_out_in_requests_within_the_window),
 	    TEST(atomics_return_the_value_before),
 	    TEST(flush_and_atomic_write_are_answered_by_an_empty_read_response),
+	    TEST(a_flush_of_a_region_needs_no_address_and_reaches_the_file),
 	    TEST(max_rd_atomic_bounds_what_is_outstanding),
 	    TEST(a_fenced_request_waits_for_the_read_before_it),
 	    TEST(psns_wrap),
