@@ -246,39 +246,3 @@ void group_answer(struct group_list *list, int fd, const struct mail *mail)
 		meeting_answer(fd, mail, NULL, 0);
 	pthread_mutex_unlock(&list->lock);
 }
-
-/* Never waits: it is called with a lane's lock held. */
-static int peek(struct group *group, uint32_t qpn)
-{
-	int fds[GROUP_MAX_LANES], fd;
-	uint32_t lane = steer_lane(qpn, group->lanes);
-	int lock = join_trylock(&group->gid, gid_scope(&group->gid, group->ifindex));
-	int error;
-
-	if (lock < 0)
-		return -1;
-	error = vault_get(&group->vault, qpn >> QPN_SLOT_SHIFT, fds, group->lanes);
-	join_unlock(lock);
-	if (error < 0)
-		return -1;
-	fd = fds[lane];
-	fds[lane] = fds[group->lanes - 1];
-	close_all(fds, group->lanes - 1);
-	return fd;
-}
-
-int group_peer(struct group_list *list, const union ibv_gid *gid, uint32_t qpn)
-{
-	struct group *group;
-	int fd = -1;
-
-	pthread_mutex_lock(&list->lock);
-	cds_list_for_each_entry (group, &list->groups, node) {
-		if (memcmp(&group->gid, gid, sizeof(*gid)) == 0) {
-			fd = peek(group, qpn);
-			break;
-		}
-	}
-	pthread_mutex_unlock(&list->lock);
-	return fd;
-}

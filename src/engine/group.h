@@ -49,13 +49,6 @@ int group_join(struct group_list *list, uint32_t slot, const union ibv_gid *gid,
 	       uint32_t lanes, struct group **group);
 void group_leave(struct group_list *list, struct group *group);
 
-/*
- * A descriptor of the socket that takes packets for this QP, of whatever process, if we are in the
- * group of the address; else, or when somebody is just joining, -1. For looking at, not for
- * reading.
- */
-int group_peer(struct group_list *list, const union ibv_gid *gid, uint32_t qpn);
-
 /* Answers another process's question. */
 struct mail;
 void group_answer(struct group_list *list, int fd, const struct mail *mail);

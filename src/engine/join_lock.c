@@ -90,20 +90,6 @@ int join_lock(const union ibv_gid *gid, uint32_t scope)
 		       PATIENCE_MS / 1000);
 }
 
-int join_trylock(const union ibv_gid *gid, uint32_t scope)
-{
-	struct sockaddr_un address;
-	socklen_t length = lock_address(gid, scope, &address);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return -errno;
-	if (bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	close(fd);
-	return -EBUSY;
-}
-
 void join_unlock(int lock)
 {
 	close(lock);

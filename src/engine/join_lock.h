@@ -16,9 +16,6 @@
  * than anyone should. */
 int join_lock(const union ibv_gid *gid, uint32_t scope);
 
-/* The same without waiting: -EBUSY when somebody has it. */
-int join_trylock(const union ibv_gid *gid, uint32_t scope);
-
 void join_unlock(int lock);
 
 #endif

@@ -77,7 +77,6 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	lane->armed = lane->flush_at = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&lane->sources);
 	timer_queue_init(&lane->timers);
-	crowd_init(&lane->crowd);
 	init_mutex(&lane->mutex);
 	error = open_descriptors(lane);
 	if (error == 0)
@@ -125,7 +124,6 @@ void lane_close(struct lane *lane)
 	if (lane->link)
 		udp_link_close(lane->link);
 	close_descriptors(lane);
-	crowd_close(&lane->crowd);
 	timer_queue_fini(&lane->timers);
 	pthread_mutex_destroy(&lane->mutex);
 	free(lane);
@@ -135,7 +133,6 @@ void lane_abandon(struct lane *lane)
 {
 	atomic_store(&lane->is_dead, true);
 	close_descriptors(lane);
-	crowd_close(&lane->crowd);
 	if (lane->link)
 		udp_link_abandon(lane->link);
 }

@@ -27,7 +27,6 @@
 #include <infiniband/verbs.h>
 #include <urcu/list.h>
 
-#include "engine/crowd.h"
 #include "engine/timer.h"
 #include "transport/packet.h"
 
@@ -43,10 +42,9 @@ struct udp_link;
 struct seat {
 	struct lane *lane;
 	struct qp *qp;
-	struct timer timer;	/* under the lane's lock */
-	atomic_bool is_queued;	/* on `posted` or `ready` */
-	uint64_t crowded_since; /* its receiver has no room; 0: it has */
-	struct seat *next;	/* of those */
+	struct timer timer;    /* under the lane's lock */
+	atomic_bool is_queued; /* on `posted` or `ready` */
+	struct seat *next;     /* of those */
 };
 
 /* A socket that the lane receives from. */
@@ -83,7 +81,6 @@ struct lane {
 	struct timer_queue timers;
 	uint32_t seats;
 	uint64_t patience;
-	struct crowd crowd;
 	struct udp_link *link;
 	uint64_t flush_at; /* packets wait for room in a socket; UINT64_MAX: none do */
 	uint64_t armed;	   /* when timer_fd goes off; UINT64_MAX: not */

@@ -30,9 +30,7 @@ enum {
 	LOOK_AROUND_EVERY = 8,	  /* polls: at all sockets, not only at the hot one */
 	EVENTS = 16,
 	NAP_MS = 1,
-	FEW_PACKETS = 3, /* a message, the ACK of ours */
-	CROWD_RETRY_NS = 20000,
-	CROWD_PATIENCE_NS = 200000000,
+	FEW_PACKETS = 3,	/* a message, the ACK of ours */
 	FLUSH_RETRY_NS = 30000, /* a full socket */
 };
 
@@ -216,34 +214,11 @@ static void flush(struct lane *lane, uint64_t now)
 	lane->flush_at = udp_link_flush(lane->link) ? UINT64_MAX : now + FLUSH_RETRY_NS;
 }
 
-/*
- * An unreliable QP waits while its receiver has no room, but not for ever: that one may be gone.
- * What is posted in the meantime queues the QP again, to the same effect.
- */
-static bool is_held_back(struct lane *lane, struct seat *seat, uint64_t now)
-{
-	if (seat->qp->type == IBV_QPT_RC ||
-	    atomic_load_explicit(&seat->qp->state, memory_order_relaxed) != IBV_QPS_RTS)
-		return false;
-	if (!crowd_is_full(&lane->crowd, lane->engine, seat->qp, now)) {
-		seat->crowded_since = 0;
-		return false;
-	}
-	if (!seat->crowded_since)
-		seat->crowded_since = now;
-	if (now > seat->crowded_since + CROWD_PATIENCE_NS)
-		return false;
-	timer_set(&lane->timers, &seat->timer, now + CROWD_RETRY_NS);
-	return true;
-}
-
 static void run_seat(struct lane *lane, struct seat *seat, uint64_t now)
 {
 	/* from here on a new work request queues it again */
 	atomic_store(&seat->is_queued, false);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (is_held_back(lane, seat, now))
-		return;
 	if (transport_run(seat->qp, now, udp_link_outbox(lane->link)) &&
 	    !atomic_exchange(&seat->is_queued, true))
 		append_ready(lane, seat);

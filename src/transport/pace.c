@@ -4,8 +4,10 @@
  * only fill its socket buffer and lose the rest, where InfiniBand has flow control at the link.
  * Between adapters of ours congestion notification does the work: a packet with FECN asks, the
  * receiver answers with a congestion notification packet once it has taken that packet in (A10,
- * A17.9), and the sender keeps what is not answered within a window. Another make's adapter ignores
- * FECN; when it has not answered a few times the sender no longer waits for it.
+ * A17.9), and the sender keeps what is not answered within a window, which halves when an answer is
+ * missing. Another make's adapter ignores FECN; when it has not answered a few times the sender no
+ * longer waits for it. A UD QP keeps the pace of the receiver it is sending to: a stream to one has
+ * a pace, datagrams to ever others have none, and a group never has.
  */
 #include "device/adapter.h"
 #include "transport/build.h"
@@ -40,7 +42,34 @@ void pace_start(struct qp *qp)
 		packets = PACE_PACKETS_MIN;
 	if (packets > PACE_PACKETS_MAX)
 		packets = PACE_PACKETS_MAX;
-	requester->pace = (struct pace){.window = packets, .confirmed = requester->psn};
+	requester->pace =
+	    (struct pace){.window = packets, .max = packets, .confirmed = requester->psn};
+}
+
+static int find_silent(const struct pace *pace)
+{
+	for (int i = 0; i < PACE_SILENT; i++)
+		if (memcmp(&pace->silent[i], &pace->gid, sizeof(pace->gid)) == 0)
+			return i;
+	return -1;
+}
+
+/* UD: whom the next datagram goes to. */
+void pace_toward(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct requester *requester = qp->requester;
+	struct pace *pace = &requester->pace;
+	const union ibv_gid *gid = &wqe->ud.av.dgid;
+
+	if (pace->qpn == wqe->ud.qpn && memcmp(&pace->gid, gid, sizeof(*gid)) == 0)
+		return;
+	pace->gid = *gid;
+	pace->qpn = wqe->ud.qpn;
+	pace->window = pace->max;
+	pace->confirmed = requester->psn;
+	pace->has_answered = false;
+	pace->missing = gid_is_multicast(gid) || find_silent(pace) >= 0 ? PACE_GIVE_UP : 0;
+	requester->ack_deadline = NO_DEADLINE;
 }
 
 /* False: the receiver has enough to do; the deadline is set by when it will be looked at again. */
@@ -72,11 +101,14 @@ bool pace_asks(const struct qp *qp)
 void pace_expire(struct qp *qp)
 {
 	struct requester *requester = qp->requester;
+	struct pace *pace = &requester->pace;
 
 	requester->ack_deadline = NO_DEADLINE;
-	requester->pace.confirmed = requester->psn;
-	if (requester->pace.missing < PACE_GIVE_UP)
-		requester->pace.missing++;
+	pace->confirmed = requester->psn;
+	if (pace->window > PACE_PACKETS_MIN)
+		pace->window /= 2;
+	if (pace->missing < PACE_GIVE_UP && ++pace->missing == PACE_GIVE_UP && pace->qpn)
+		pace->silent[pace->silent_next++ % PACE_SILENT] = pace->gid;
 }
 
 /* A notification came for the packet with this PSN. */
@@ -84,12 +116,18 @@ void pace_confirm(struct qp *qp, uint32_t psn)
 {
 	struct requester *requester = qp->requester;
 	struct pace *pace = &requester->pace;
+	int silent;
 
 	if (psn_into(psn, pace->confirmed) >= psn_into(requester->psn, pace->confirmed))
 		return;
+	silent = pace->missing >= PACE_GIVE_UP ? find_silent(pace) : -1;
+	if (silent >= 0)
+		memset(&pace->silent[silent], 0, sizeof(pace->silent[silent]));
 	pace->confirmed = psn_next(psn);
 	pace->has_answered = true;
 	pace->missing = 0;
+	if (pace->window < pace->max)
+		pace->window++;
 	requester->ack_deadline = NO_DEADLINE;
 	qp->adapter->host->schedule(qp->adapter, qp);
 }

@@ -134,6 +134,8 @@ static enum sent send_unreliably(struct qp *qp, struct send_wqe *wqe, struct out
 	uint32_t current = requester->current;
 	enum sent sent;
 
+	if (qp->type == IBV_QPT_UD)
+		pace_toward(qp, wqe);
 	if (!pace_may_send(qp, now))
 		return SENT_WAIT;
 	sent = qp->type == IBV_QPT_UD ? ud_send(qp, wqe, outbox, bytes)

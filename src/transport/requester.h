@@ -32,11 +32,19 @@ enum wqe_flight {
 };
 
 /* How far UC and UD may run ahead of their receiver (pace.c). */
+enum { PACE_SILENT = 4 };
+
 struct pace {
-	uint32_t window;    /* packets */
-	uint32_t confirmed; /* PSN; what lies before it was taken in, or is lost */
-	uint8_t missing;    /* answers in a row that did not come */
+	uint32_t window, max; /* packets */
+	uint32_t confirmed;   /* PSN; what lies before it was taken in, or is lost */
+	uint8_t missing;      /* answers in a row that did not come */
 	bool has_answered;
+
+	/* UD: the receiver that all this is about, and those that never answered */
+	union ibv_gid gid;
+	uint32_t qpn;
+	union ibv_gid silent[PACE_SILENT];
+	uint8_t silent_next;
 };
 
 struct requester {
@@ -157,6 +165,7 @@ void retry_start_timer(struct qp *qp, uint64_t now);
 
 /* pace.c */
 void pace_start(struct qp *qp);
+void pace_toward(struct qp *qp, const struct send_wqe *wqe);
 bool pace_may_send(struct qp *qp, uint64_t now);
 bool pace_asks(const struct qp *qp);
 void pace_expire(struct qp *qp);

@@ -186,8 +186,8 @@ static void one_that_answers_no_notification_is_waited_for_three_times(void **st
 
 /* ---- UD ---- */
 
-static void send_datagram(struct side *side, const struct side *to, uint64_t wr_id, uint32_t length,
-			  uint32_t qkey)
+static void send_datagram_to(struct side *side, const struct side *to, uint32_t qpn, uint64_t wr_id,
+			     uint32_t length, uint32_t qkey)
 {
 	struct ibv_ah_attr attr = {
 	    .is_global = 1, .port_num = 1, .grh = {.dgid = to->gid, .hop_limit = 33}};
@@ -201,11 +201,17 @@ static void send_datagram(struct side *side, const struct side *to, uint64_t wr_
 
 	assert_int_equal(ah_create(side->pd, &attr, &ah), 0);
 	wr.wr.ud.ah = &ah->ibv;
-	wr.wr.ud.remote_qpn = to->qp->number;
+	wr.wr.ud.remote_qpn = qpn;
 	wr.wr.ud.remote_qkey = qkey;
 	side_post(side, &wr);
 	ah_destroy(ah);
 	pair_run(side->pair);
+}
+
+static void send_datagram(struct side *side, const struct side *to, uint64_t wr_id, uint32_t length,
+			  uint32_t qkey)
+{
+	send_datagram_to(side, to, to->qp->number, wr_id, length, qkey);
 }
 
 static void a_datagram_stands_behind_its_network_header(void **state)
@@ -266,6 +272,29 @@ static void a_datagram_without_receive_is_lost(void **state)
 	side_expect_none(&pair->b);
 	send_datagram(&pair->a, &pair->b, 2, 20, 0x11111111);
 	assert_int_equal(side_expect(&pair->b, 7, IBV_WC_SUCCESS).byte_len, 60);
+	pair_free(pair);
+}
+
+/* Who has never answered is known when its turn comes again, after datagrams to another. */
+static void a_silent_receiver_is_waited_for_once(void **state)
+{
+	struct pair *pair = set_up(IBV_QPT_UD);
+	uint32_t silent = pair->b.qp->number ^ 1;
+	int wr_id = 0, waits = 0;
+
+	while (transport_deadline(pair->a.qp) == NO_DEADLINE && wr_id < 200)
+		send_datagram_to(&pair->a, &pair->b, silent, wr_id++, 10, 0x11111111);
+	assert_in_range(wr_id, 8, 65);
+	while (pair_wait(pair)) {
+		waits++;
+		for (int i = 0; i < 16; i++)
+			send_datagram_to(&pair->a, &pair->b, silent, wr_id++, 10, 0x11111111);
+	}
+	assert_int_equal(waits, 3);
+	send_datagram(&pair->a, &pair->b, wr_id++, 10, 0x11111111);
+	for (int i = 0; i < 20; i++)
+		send_datagram_to(&pair->a, &pair->b, silent, wr_id++, 10, 0x11111111);
+	assert_false(pair_wait(pair));
 	pair_free(pair);
 }
 
@@ -341,6 +370,7 @@ int main(void)
 	    cmocka_unit_test(a_uc_send_error_costs_the_send_queue_only),
 	    cmocka_unit_test(a_uc_message_too_long_for_the_receive_is_its_error),
 	    cmocka_unit_test(a_receiver_of_ours_sets_the_pace),
+	    cmocka_unit_test(a_silent_receiver_is_waited_for_once),
 	    cmocka_unit_test(one_that_answers_no_notification_is_waited_for_three_times),
 	    cmocka_unit_test(a_datagram_stands_behind_its_network_header),
 	    cmocka_unit_test(the_high_bit_of_the_qkey_means_the_own_one),
