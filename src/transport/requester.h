@@ -57,6 +57,7 @@ struct requester {
 	uint64_t ack_deadline; /* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
 	uint64_t rnr_deadline; /* NO_DEADLINE: the peer is ready */
 	uint8_t retries_left, rnr_retries_left;
+	uint8_t expired;    /* ACK timeouts in a row */
 	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are
 			       echoes */
 

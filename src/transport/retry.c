@@ -9,9 +9,15 @@
 
 enum { RNR_FOR_EVER = 7 };
 
+/*
+ * 9.7.6.1.3 lets the timer run for one to four times the timeout: longer from one expiry to the
+ * next, as a peer that has stopped answering for want of a processor or of buffers is not helped by
+ * more of the same.
+ */
 void retry_start_timer(struct qp *qp, uint64_t now)
 {
-	uint64_t timeout = ack_timeout_ns(qp->attr.timeout);
+	uint8_t expired = qp->requester->expired;
+	uint64_t timeout = ack_timeout_ns(qp->attr.timeout) << (expired < 2 ? expired : 2);
 
 	if (timeout && qp->requester->ack_deadline == NO_DEADLINE)
 		qp->requester->ack_deadline = now + timeout;
@@ -26,6 +32,7 @@ void retry_progressed(struct qp *qp, uint64_t now)
 	requester->retries_left = qp->attr.retry_cnt;
 	requester->rnr_retries_left = qp->attr.rnr_retry;
 	requester->has_gone_back = false;
+	requester->expired = 0;
 	requester->ack_deadline = NO_DEADLINE;
 	if (requester->una != requester->psn)
 		retry_start_timer(qp, now);
@@ -108,6 +115,8 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 		return true;
 	}
 	requester->counters.timeouts++;
+	if (requester->expired < UINT8_MAX)
+		requester->expired++;
 	window_timed_out(&requester->window, requester->end);
 	if (!retry_spend(qp, now))
 		return false;

@@ -14,8 +14,8 @@
 
 enum {
 	WINDOW_START_BYTES = 64 << 10,
-	WINDOW_MAX_BYTES = 512 << 10,
-	WINDOW_MAX_PACKETS = 512,
+	WINDOW_MAX_BYTES = 256 << 10,
+	WINDOW_MAX_PACKETS = 256,
 	ACK_INTERVAL = 32, /* packets at most between two that ask for an ACK */
 };
 

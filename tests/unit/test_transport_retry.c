@@ -121,6 +121,28 @@ static void retry_cnt_is_the_number_of_times_it_is_sent_again(void **state)
 	}
 }
 
+static void the_timer_runs_for_one_to_four_times_the_timeout(void **state)
+{
+	const unsigned int times[] = {1, 2, 4, 4, 4};
+	struct pair *pair = *state;
+	uint64_t before;
+
+	pair->meddle = lose_all;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 10);
+	pair_run(pair);
+	for (int i = 0; i < 5; i++) {
+		before = pair->now;
+		pair_wait(pair);
+		assert_int_equal(pair->now - before, times[i] * ack_timeout_ns(14));
+	}
+	pair->meddle = NULL;
+	pair_run_out(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 10);
+	side_turn(&pair->a);
+	assert_int_equal(transport_deadline(pair->a.qp) - pair->now, ack_timeout_ns(14));
+}
+
 static void timeout_zero_waits_for_ever(void **state)
 {
 	struct pair *pair;
@@ -406,6 +428,7 @@ int main(void)
 	    TEST(a_gap_is_told_by_one_nak_and_filled_at_once),
 	    TEST(a_lost_ack_is_asked_for_after_the_timeout),
 	    TEST(retry_cnt_is_the_number_of_times_it_is_sent_again),
+	    TEST(the_timer_runs_for_one_to_four_times_the_timeout),
 	    TEST(timeout_zero_waits_for_ever),
 	    TEST(progress_fills_the_retry_counter_again),
 	    TEST(a_lost_read_response_is_asked_for_from_where_it_is_missing),
