@@ -19,7 +19,7 @@ demo: deps-demo all
 	@scripts/demo
 
 check: deps-check all
-	@ctest --test-dir $(BUILD) --output-on-failure -j 1 $(CTEST_ARGS)
+	@scripts/check $(BUILD) $(CTEST_ARGS)
 
 bench: deps-bench all
 	@bench/run

@@ -15,6 +15,7 @@
 
 #include "engine/netdev.h"
 #include "engine/state.h"
+#include "engine/steer.h"
 #include "engine/thread.h"
 #include "explain/reason.h"
 
@@ -97,6 +98,9 @@ static uint32_t own_lanes(void)
 	long wanted = setting ? atol(setting) : 0;
 	uint32_t lanes = host_lanes();
 
+	/* without the program any lane's socket gets any packet, so one lane is as good as many */
+	if (!setting && !steer_is_wanted())
+		return 1;
 	while (wanted > 0 && lanes > 1 && lanes > (unsigned long)wanted)
 		lanes /= 2;
 	return lanes;

@@ -68,8 +68,9 @@ static int add_slot(struct group *group, uint32_t slot, int *fds)
 			break;
 		}
 	}
+	/* a sandbox may forbid it; the kernel's choice and passing on do as well, if slower */
 	if (result == 0 && slot == 0)
-		result = steer_attach(fds[0], group->lanes);
+		steer_attach(fds[0], group->lanes);
 	if (result == 0)
 		result = vault_put(&group->vault, slot, fds, group->lanes);
 	if (result < 0)

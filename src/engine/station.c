@@ -4,6 +4,7 @@
  * socket a lane for each multicast group that its QPs are attached to.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include "explain/reason.h"
 #include "link/udp.h"
 
+enum { NEAR_TRIES = 50, NEAR_TRY_MS = 20 };
+
 /* A local address. Its group has sockets for `lanes` lanes of the host's making; ours may be fewer.
  */
 struct address {
@@ -22,6 +25,8 @@ struct address {
 	struct group *group;
 	struct source sources[GROUP_MAX_LANES];
 	uint32_t source_count; /* that are with their lanes */
+	struct source near[NEAR_PORTS];
+	uint32_t near_count;
 };
 
 /* A multicast group: one socket for each of our lanes. */
@@ -73,8 +78,54 @@ static void tell_links(struct station *station, const union ibv_gid *gid)
 	}
 }
 
+/* For traffic within the host. A predecessor in our slot may still be on its way out. 0 or a
+ * positive errno (noted). */
+static int open_near(struct station *station, struct address *address)
+{
+	const union ibv_gid *gid = &address->group->gid;
+	struct engine *engine = station->engine;
+	int tries = NEAR_TRIES, error = 0;
+
+	while (address->near_count < NEAR_PORTS && error >= 0) {
+		uint16_t port =
+		    udp_near_port(engine->slot.number << QPN_SLOT_SHIFT | address->near_count);
+		int fd = udp_socket_bind_near(gid, station->info.ifindex, port);
+
+		if (fd == -EADDRINUSE && tries-- > 0) {
+			poll(NULL, 0, NEAR_TRY_MS);
+			continue;
+		}
+		error = fd < 0 ? fd
+			       : add_source(station, &address->near[address->near_count],
+					    address->near_count, fd, gid);
+		if (error >= 0)
+			address->near_count++;
+		else if (fd >= 0)
+			close(fd);
+	}
+	if (error < 0)
+		return refuse(REASON_NO_SOCKET, "%s, port %u: %s", station->info.name,
+			      NEAR_PORT_BASE + engine->slot.number * NEAR_PORTS +
+				  address->near_count,
+			      strerror(-error));
+	for (uint32_t i = 0; i < engine->lane_count; i++) {
+		lane_lock(engine->lanes[i]);
+		udp_link_set_near(engine->lanes[i]->link, gid);
+		lane_unlock(engine->lanes[i]);
+	}
+	return 0;
+}
+
+static void close_near(struct station *station, struct address *address)
+{
+	remove_sources(station, address->near, address->near_count);
+	while (address->near_count)
+		close(address->near[--address->near_count].fd);
+}
+
 static void close_address(struct station *station, struct address *address)
 {
+	close_near(station, address);
 	remove_sources(station, address->sources, address->source_count);
 	group_leave(&station->engine->groups, address->group);
 	free(address);
@@ -104,6 +155,11 @@ static int open_address(struct station *station, const union ibv_gid *gid)
 			return error;
 		}
 		address->source_count++;
+	}
+	error = open_near(station, address);
+	if (error) {
+		close_address(station, address);
+		return error;
 	}
 	pthread_mutex_lock(&engine->stations_lock);
 	cds_list_add_tail(&address->node, &station->addresses);
@@ -332,6 +388,7 @@ void station_abandon(struct station *station)
 
 	cds_list_for_each_entry (address, &station->addresses, node) {
 		abandon_sources(address->sources, address->group->lanes);
+		abandon_sources(address->near, address->near_count);
 		close(address->group->vault.in);
 		close(address->group->vault.out);
 	}

@@ -5,10 +5,19 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "device/limits.h"
 #include "engine/steer.h"
+
+bool steer_is_wanted(void)
+{
+	const char *setting = getenv("VERBATIM_STEERING");
+
+	return !setting || strcmp(setting, "hash") != 0;
+}
 
 int steer_attach(int fd, uint32_t lanes)
 {
@@ -27,7 +36,9 @@ int steer_attach(int fd, uint32_t lanes)
 	};
 	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
 
-	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0)
-		return -errno;
-	return 0;
+	if (!steer_is_wanted())
+		return 0;
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0
+		   ? -errno
+		   : 0;
 }

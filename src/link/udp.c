@@ -77,6 +77,32 @@ void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, ui
 	a->no_gso = false;
 }
 
+void udp_link_set_near(struct udp_link *link, const union ibv_gid *sgid)
+{
+	struct udp_address *a = address_get(link, sgid);
+
+	if (a)
+		a->is_near = true;
+}
+
+uint16_t udp_near_port(uint32_t qpn)
+{
+	return NEAR_PORT_BASE + (qpn >> QPN_SLOT_SHIFT) * NEAR_PORTS + qpn % NEAR_PORTS;
+}
+
+/* Multicast goes to everybody's port. */
+static uint16_t port_of(struct udp_link *link, const struct udp_address *from,
+			const union ibv_gid *dgid, uint32_t dest_qp)
+{
+	const struct udp_address *to = from;
+
+	if (memcmp(&from->gid, dgid, sizeof(*dgid)) != 0)
+		for (to = link->addresses; to; to = to->next)
+			if (!memcmp(&to->gid, dgid, sizeof(*dgid)))
+				break;
+	return to && to->is_near && dest_qp > QPN_GSI ? udp_near_port(dest_qp) : ROCE_PORT;
+}
+
 static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, size_t size)
 {
 	struct udp_link *link = link_of(outbox);
@@ -173,6 +199,7 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	    .from = from,
 	    .av = link->reserved_av,
 	    .dest_qp = dest_qp,
+	    .port = port_of(link, from, &link->reserved_av.dgid, dest_qp),
 	    .offset = link->used,
 	    .segment = bytes,
 	    .last = bytes,

@@ -51,6 +51,21 @@ bool udp_link_flush(struct udp_link *link);
 void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, uint32_t ifindex);
 
 /*
+ * Traffic within a host: a process has sockets of its own beside the group on port 4791, on ports
+ * that follow from the QP number alone, so nothing has to pick a socket and nothing is misrouted.
+ * The ICRC is that of port 4791 all the same.
+ *
+ * udp_near_port() is where a local QP listens; udp_socket_bind_near() makes such a socket, with the
+ * options of the others; udp_link_set_near() says that all who own an address have them, so that
+ * packets to it go there.
+ */
+enum { NEAR_PORT_BASE = 61440, NEAR_PORTS = 4 }; /* of each slot; above the ephemeral range */
+
+uint16_t udp_near_port(uint32_t qpn);
+int udp_socket_bind_near(const union ibv_gid *address, uint32_t ifindex, uint16_t port);
+void udp_link_set_near(struct udp_link *link, const union ibv_gid *sgid);
+
+/*
  * A receiving socket for a local address (or a multicast group on an interface), port 4791,
  * non-blocking, close-on-exec: options set (GRO, TOS and TTL told, zero checksums taken on IPv6,
  * large buffer), not yet bound for the group case of SO_REUSEPORT: `reuse` sets that before the

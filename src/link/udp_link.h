@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "device/limits.h"
 #include "link/udp.h"
 #include "wire/icrc.h"
 #include "wire/mtu.h"
@@ -40,6 +41,7 @@ struct udp_address {
 	uint32_t ifindex;
 	int fd;	       /* -1: not open yet */
 	uint16_t port; /* source port, host order */
+	bool is_near;  /* its owners have sockets on near ports */
 	bool no_gso;   /* the way out refuses segmented sends but takes single ones */
 };
 
@@ -49,6 +51,7 @@ struct udp_run {
 	struct udp_address *from;
 	struct av av;
 	uint32_t dest_qp;
+	uint16_t port;	  /* UDP destination */
 	uint32_t offset;  /* in the stage */
 	uint32_t segment; /* bytes of each, the ICRC included */
 	uint32_t last;	  /* of the last one */

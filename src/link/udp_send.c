@@ -86,7 +86,7 @@ static void run_prepare(struct udp_link *link, const struct udp_run *run, struct
 	*header = (struct msghdr){
 	    .msg_name = &message->address,
 	    .msg_namelen =
-		udp_sockaddr_of(&message->address, &run->av.dgid, ROCE_PORT, run->from->ifindex),
+		udp_sockaddr_of(&message->address, &run->av.dgid, run->port, run->from->ifindex),
 	    .msg_iov = &message->iov,
 	    .msg_iovlen = 1,
 	    .msg_control = message->control,

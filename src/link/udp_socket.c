@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <sys/random.h>
 
@@ -26,7 +25,7 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-enum { SOURCE_PORT_MIN = 49152, SOURCE_PORTS = 16384, BIND_TRIES = 64 };
+enum { SOURCE_PORT_MIN = 49152, SOURCE_PORTS = NEAR_PORT_BASE - SOURCE_PORT_MIN, BIND_TRIES = 64 };
 
 struct option {
 	int level, name, value;
@@ -92,17 +91,6 @@ static int sender_options_ipv6(const struct udp_address *a)
 			   {IPPROTO_IPV6, IPV6_MULTICAST_IF, a->ifindex, a->ifindex != 0});
 }
 
-/* Nobody has a reason to write to a sending socket: what comes in is dropped before it is queued.
- */
-static int refuse_all(int fd)
-{
-	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog program = {.len = 1, .filter = &nothing};
-
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0 ? -errno
-											   : 0;
-}
-
 /* RoCEv2 wants the source port in the dynamic range (A17.9.2); which one is entropy for the
  * network. */
 static int bind_to_source_port(struct udp_address *a)
@@ -133,10 +121,10 @@ int udp_socket_open_sender(struct udp_address *a)
 	if (a->fd < 0)
 		return a->fd;
 	error = is_ipv4 ? sender_options_ipv4(a) : sender_options_ipv6(a);
+	/* nobody has a reason to write to a sending socket: the least buffer, never read */
 	if (!error)
-		error = refuse_all(a->fd);
-	if (!error)
-		error = SET_OPTIONS(a->fd, {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER, false});
+		error = SET_OPTIONS(a->fd, {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER, false},
+				    {SOL_SOCKET, SO_RCVBUF, 1, false});
 	if (!error)
 		error = bind_to_source_port(a);
 	if (error) {
@@ -163,11 +151,11 @@ static int receiver_options(int fd, bool is_ipv4)
 	    {IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false}, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, true});
 }
 
-/* A receiving socket on port 4791 of the address; `share` is SO_REUSEPORT, SO_REUSEADDR or 0. */
-static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, int share)
+/* A receiving socket on a port of the address; `share` is SO_REUSEPORT, SO_REUSEADDR or 0. */
+static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, uint16_t port, int share)
 {
 	union udp_sockaddr address;
-	socklen_t length = udp_sockaddr_of(&address, gid, ROCE_PORT, ifindex);
+	socklen_t length = udp_sockaddr_of(&address, gid, port, ifindex);
 	int fd = socket_open(gid_is_ipv4(gid)), error;
 
 	if (fd < 0)
@@ -185,7 +173,12 @@ static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, int share)
 
 int udp_socket_bind(const union ibv_gid *address, uint32_t ifindex, bool reuse)
 {
-	return bind_receiver(address, ifindex, reuse ? SO_REUSEPORT : 0);
+	return bind_receiver(address, ifindex, ROCE_PORT, reuse ? SO_REUSEPORT : 0);
+}
+
+int udp_socket_bind_near(const union ibv_gid *address, uint32_t ifindex, uint16_t port)
+{
+	return bind_receiver(address, ifindex, port, 0);
 }
 
 static int join(int fd, const union ibv_gid *group, uint32_t ifindex)
@@ -212,7 +205,7 @@ int udp_socket_join(const union ibv_gid *group, uint32_t ifindex)
 
 	if (!gid_is_multicast(group))
 		return -EINVAL;
-	fd = bind_receiver(group, ifindex, SO_REUSEADDR);
+	fd = bind_receiver(group, ifindex, ROCE_PORT, SO_REUSEADDR);
 	if (fd < 0)
 		return fd;
 	error = join(fd, group, ifindex);
