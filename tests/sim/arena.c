@@ -4,21 +4,40 @@
  * flux; every other byte must equal its shadow at any time, in registered regions, between them and
  * around them. Work done says what its bytes must be now.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "sim.h"
 
-void arena_make(struct arena *arena, struct world *world, uint32_t size)
+/*
+ * Always at the same address, as addresses go over the wire and forged packets turn bits of them: a
+ * seed must replay. Nothing is mapped around it.
+ */
+static void *map_memory(int index, uint32_t size)
+{
+	char *place = (char *)0x200000000000 + ((uint64_t)index << 32);
+	void *memory = mmap(place, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (memory != place) {
+		perror("the simulation's memory at its fixed address");
+		abort();
+	}
+	return memory;
+}
+
+void arena_make(struct arena *arena, struct world *world, int index, uint32_t size)
 {
 	size = (size + 4095) & ~4095u;
 	arena->world = world;
 	arena->size = size;
-	arena->memory = aligned_alloc(4096, size);
+	arena->memory = map_memory(index, size);
 	arena->shadow = aligned_alloc(4096, size);
 	arena->flux = calloc(size, sizeof(*arena->flux));
 	arena->readers = calloc(size, sizeof(*arena->readers));
-	if (!arena->memory || !arena->shadow || !arena->flux || !arena->readers)
+	if (!arena->shadow || !arena->flux || !arena->readers)
 		abort();
 	for (uint32_t i = 0; i < size; i += 8) {
 		uint64_t v = rng_next(&world->program);
@@ -30,7 +49,8 @@ void arena_make(struct arena *arena, struct world *world, uint32_t size)
 
 void arena_free(struct arena *arena)
 {
-	free(arena->memory);
+	if (arena->memory)
+		munmap(arena->memory, arena->size);
 	free(arena->shadow);
 	free(arena->flux);
 	free(arena->readers);

@@ -544,7 +544,8 @@ static void on_wc(struct node *node, const struct ibv_wc *wc)
 
 	sim_check(node->world, end, "a completion of QP %06x, which is not there (wr_id %llx)",
 		  wc->qp_num, (unsigned long long)wc->wr_id);
-	node->world->last_progress = node->world->now;
+	if (wc->status != IBV_WC_WR_FLUSH_ERR) /* posting to a dead QP goes on for ever */
+		node->world->last_progress = node->world->now;
 	trace_wc(end, wc);
 	if (wc->wr_id >> 63)
 		on_recv_wc(end, wc);

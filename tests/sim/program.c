@@ -333,9 +333,9 @@ static void make_cqs(struct node *node)
 		struct simcq *simcq = &node->cqs[i];
 
 		simcq->node = node;
+		simcq->room = at_least(room[i], 1);
 		simcq->by_event = rng_chance(rng, 3000);
-		sim_check(world, !cq_create(&node->adapter, room[i] ? room[i] : 1, &simcq->cq),
-			  "cq_create");
+		sim_check(world, !cq_create(&node->adapter, simcq->room, &simcq->cq), "cq_create");
 		simcq->cq->face = simcq;
 	}
 }
@@ -411,12 +411,25 @@ static void endpoint_step(void *subject, uint64_t value)
 		 endpoint_step, end, 0);
 }
 
+/* To no less than may be in it. */
+static void resize_sometimes(struct simcq *simcq)
+{
+	struct rng *rng = dice(simcq->node->world);
+
+	if (rng_chance(rng, 50))
+		sim_check(simcq->node->world,
+			  !cq_resize(simcq->cq, simcq->room + rng_below(rng, simcq->room + 1)),
+			  "cq_resize");
+}
+
 static void poll_step(void *subject, uint64_t value)
 {
 	struct node *node = subject;
 	struct world *world = node->world;
 	uint64_t before = world->last_progress;
 
+	for (int i = 0; i < node->cq_count; i++)
+		resize_sometimes(&node->cqs[i]);
 	for (int i = 0; i < node->cq_count; i++)
 		model_poll(&node->cqs[i], rng_between(dice(world), 1, 16));
 	if (world->last_progress != before || before == world->now)

@@ -268,6 +268,53 @@ static void more_reads_than_the_peer_holds_are_refused(void **state)
 	rig_end(&rig);
 }
 
+/* ---- regions that go ---- */
+
+/* The last packet is lost; when it leaves again, the others have long come, the region goes. */
+static bool deregister_under_way(struct world *world, const struct parcel *parcel,
+				 const struct wire_packet *packet)
+{
+	struct node *node = &world->nodes[1];
+
+	if (!is_request(packet) || !(packet->op->flags & OPF_END))
+		return false;
+	if (++seen != 2)
+		return seen == 1;
+	assert_int_equal(mr_destroy(rig.mrs[1]), 0);
+	assert_int_equal(mr_create(node->pd, node->arena.memory, RIG_ARENA,
+				   (uintptr_t)node->arena.memory, IBV_ACCESS_LOCAL_WRITE,
+				   &rig.mrs[1]),
+			 0);
+	return false;
+}
+
+static void region_gone_under_a_write_is_refused(void **state)
+{
+	begin(IBV_QPT_RC, 1024);
+	rig_connect(&rig);
+	rig.world.filter = deregister_under_way;
+	rig_post(&rig, 0, IBV_WR_RDMA_WRITE, 0, 0, 1500, 1);
+	rig_expect(&rig, 0, true, 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(rig.ends[1]->qp->state, IBV_QPS_ERR);
+	rig_end(&rig);
+}
+
+/* It is gone when the last packet comes, which has taken the receive: 11.6.2, local access error.
+ */
+static void region_gone_under_the_last_packet_fails_the_receive(void **state)
+{
+	struct ibv_recv_wr recv = {.wr_id = 5}, *bad;
+
+	begin(IBV_QPT_RC, 1024);
+	rig_connect(&rig);
+	rig.world.filter = deregister_under_way;
+	assert_int_equal(qp_post_recv(rig.ends[1]->qp, &recv, &bad), 0);
+	rig_post(&rig, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 1500, 1);
+	rig_expect(&rig, 0, true, 1, IBV_WC_REM_ACCESS_ERR);
+	rig_expect(&rig, 1, false, 5, IBV_WC_LOC_ACCESS_ERR);
+	rig_end(&rig);
+}
+
 /* ---- queues ---- */
 
 static void drained_send_queue_is_silent_until_it_goes_on(void **state)
@@ -309,6 +356,8 @@ int main(void)
 	    cmocka_unit_test(nothing_is_sent_twice_on_a_good_link),
 	    cmocka_unit_test(a_large_message_arrives_whole),
 	    cmocka_unit_test(more_reads_than_the_peer_holds_are_refused),
+	    cmocka_unit_test(region_gone_under_a_write_is_refused),
+	    cmocka_unit_test(region_gone_under_the_last_packet_fails_the_receive),
 	    cmocka_unit_test(drained_send_queue_is_silent_until_it_goes_on),
 	};
 

@@ -74,7 +74,7 @@ struct span {
 	struct mr *mr;
 };
 
-void arena_make(struct arena *arena, struct world *world, uint32_t size);
+void arena_make(struct arena *arena, struct world *world, int index, uint32_t size);
 void arena_free(struct arena *arena);
 void arena_mark(uint16_t *counts, uint32_t at, uint32_t length, int change);
 bool arena_is_free(const struct arena *arena, uint32_t at, uint32_t length, bool to_write);
@@ -138,6 +138,7 @@ struct simcq {
 	struct cq *cq;
 	bool by_event; /* polled only after an event */
 	bool is_told, is_armed;
+	uint32_t room; /* completions that may be there at once */
 };
 
 struct simsrq {

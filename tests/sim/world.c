@@ -350,7 +350,7 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 	port_set_link(&node->adapter, IBV_PORT_ACTIVE, 9000, 100000);
 	port_set_gids(&node->adapter, &node->gid, 1);
 	sim_check(world, !pd_create(&node->adapter, &node->pd), "pd_create");
-	arena_make(&node->arena, world, arena_size);
+	arena_make(&node->arena, world, node->index, arena_size);
 }
 
 void world_make(struct world *world, uint64_t seed, int verbose)
