@@ -140,11 +140,15 @@ void meeting_answer(int fd, const struct mail *mail, const struct vault *vault, 
 		mail_send(fd, &mail->from, &iov, 1, NULL, 0);
 }
 
+enum { FORWARD_MOMENT_NS = 50000, FORWARD_TRIES = 100 };
+
 int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t scope,
 		    const struct packet *packet)
 {
 	struct meeting meeting;
 	struct iovec iov[2] = {{&meeting, sizeof(meeting)}, {(void *)packet->bth, packet->length}};
+	const struct timespec moment = {.tv_nsec = FORWARD_MOMENT_NS};
+	int error, tries = FORWARD_TRIES;
 	struct mail_address to;
 
 	if (packet->length > MAIL_MAX_SIZE - sizeof(meeting))
@@ -159,7 +163,11 @@ int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t sc
 	meeting.traffic_class = packet->traffic_class;
 	meeting.hop_limit = packet->hop_limit;
 	mail_address_of_slot(slot, &to);
-	return mail_send(fd, &to, iov, 2, NULL, 0);
+	/* a mailbox holds ten letters on many machines: give its reader a moment */
+	do {
+		error = mail_send(fd, &to, iov, 2, NULL, 0);
+	} while (error == -EAGAIN && tries-- > 0 && nanosleep(&moment, NULL) == 0);
+	return error;
 }
 
 bool meeting_packet(const struct meeting *meeting, size_t length, struct packet *packet)
