@@ -54,27 +54,36 @@ static void drain(int fd)
 			break;
 }
 
+/* 0 or -errno. */
+static int bind_lanes(const struct group *group, int *fds)
+{
+	for (uint32_t made = 0; made < group->lanes; made++) {
+		fds[made] = udp_socket_bind(&group->gid, group->ifindex, true);
+		if (fds[made] < 0) {
+			int error = fds[made];
+
+			close_all(fds, made);
+			return error;
+		}
+	}
+	return 0;
+}
+
 /* Binds the sockets of the next slot and puts them into the vault; `fds` are the caller's to close.
  * 0 or -errno. */
 static int add_slot(struct group *group, uint32_t slot, int *fds)
 {
-	int result = 0;
-	uint32_t made;
+	int result = bind_lanes(group, fds);
 
-	for (made = 0; made < group->lanes; made++) {
-		fds[made] = udp_socket_bind(&group->gid, group->ifindex, true);
-		if (fds[made] < 0) {
-			result = fds[made];
-			break;
-		}
-	}
+	if (result < 0)
+		return result;
 	/* a sandbox may forbid it; the kernel's choice and passing on do as well, if slower */
 	if (result == 0 && slot == 0)
 		steer_attach(fds[0], group->lanes);
 	if (result == 0)
 		result = vault_put(&group->vault, slot, fds, group->lanes);
 	if (result < 0)
-		close_all(fds, made);
+		close_all(fds, group->lanes);
 	return result;
 }
 
@@ -103,9 +112,13 @@ static int first_missing(struct group *group, uint32_t slot)
  * -errno. */
 static int obtain(struct group *group, uint32_t slot)
 {
-	int result = vault_get(&group->vault, slot, group->fds, group->lanes);
-	int next;
+	int next, result;
 
+	/* with no program places mean nothing, and a socket that outlives its owner would still be
+	 * given packets */
+	if (!steer_is_wanted())
+		return bind_lanes(group, group->fds);
+	result = vault_get(&group->vault, slot, group->fds, group->lanes);
 	if (result == 0) {
 		for (uint32_t i = 0; i < group->lanes; i++)
 			drain(group->fds[i]);
