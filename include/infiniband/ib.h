@@ -45,7 +45,9 @@ static inline int ib_addr_any(const struct ib_addr *a)
 /* ::1 */
 static inline int ib_addr_loopback(const struct ib_addr *a)
 {
-	return a->sib_addr64[0] == 0 && be64toh(a->sib_addr64[1]) == 1;
+	static const struct ib_addr loopback = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}};
+
+	return memcmp(a, &loopback, sizeof(loopback)) == 0;
 }
 
 static inline void ib_addr_set(struct ib_addr *addr, __be32 w1, __be32 w2, __be32 w3, __be32 w4)
