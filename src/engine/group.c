@@ -68,12 +68,28 @@ static int add_slot(struct group *group, uint32_t slot, int *fds)
 			break;
 		}
 	}
-	if (result == 0 && slot == 0)
-		result = steer_attach(fds[0], group->lanes);
 	if (result == 0)
-		result = vault_put(&group->vault, slot, fds, group->lanes);
+		result = vault_put(&group->vault, slot + 1, fds, group->lanes);
 	if (result < 0)
 		close_all(fds, made);
+	return result;
+}
+
+/* The first socket of all, which brings the steering program. 0 or -errno. */
+static int obtain_gsi(struct group *group)
+{
+	int result = vault_get(&group->vault, GROUP_GSI, &group->gsi, 1);
+
+	if (result != -ENOENT)
+		return result;
+	group->gsi = udp_socket_bind(&group->gid, group->ifindex, true);
+	if (group->gsi < 0)
+		return group->gsi;
+	result = steer_attach(group->gsi, group->lanes);
+	if (result == 0)
+		result = vault_put(&group->vault, GROUP_GSI, &group->gsi, 1);
+	if (result < 0)
+		close(group->gsi);
 	return result;
 }
 
@@ -85,7 +101,7 @@ static int first_missing(struct group *group, uint32_t slot)
 
 	while (missing > 0) {
 		int fds[GROUP_MAX_LANES];
-		int result = vault_get(&group->vault, missing - 1, fds, group->lanes);
+		int result = vault_get(&group->vault, missing, fds, group->lanes);
 
 		if (result == 0) {
 			close_all(fds, group->lanes);
@@ -102,7 +118,7 @@ static int first_missing(struct group *group, uint32_t slot)
  * -errno. */
 static int obtain(struct group *group, uint32_t slot)
 {
-	int result = vault_get(&group->vault, slot, group->fds, group->lanes);
+	int result = vault_get(&group->vault, slot + 1, group->fds, group->lanes);
 	int next;
 
 	if (result == 0) {
@@ -196,8 +212,13 @@ int group_join(struct group_list *list, uint32_t slot, const union ibv_gid *gid,
 	}
 	error = meet(group, slot, lanes);
 	if (error == 0) {
-		int obtained = obtain(group, slot);
+		int obtained = obtain_gsi(group);
 
+		if (obtained == 0) {
+			obtained = obtain(group, slot);
+			if (obtained < 0)
+				close(group->gsi);
+		}
 		if (obtained < 0) {
 			error = refuse_error(group, obtained);
 			vault_close(&group->vault);
@@ -222,6 +243,7 @@ void group_leave(struct group_list *list, struct group *group)
 	cds_list_del(&group->node);
 	pthread_mutex_unlock(&list->lock);
 	close_all(group->fds, group->lanes);
+	close(group->gsi);
 	vault_close(&group->vault);
 	free(group);
 }

@@ -15,7 +15,7 @@
 
 enum {
 	MEETING_MAGIC = 0x56424d31,
-	MEETING_VERSION = 1,
+	MEETING_VERSION = 2,
 	ANSWER_MS = 1500,
 };
 
@@ -140,12 +140,11 @@ void meeting_answer(int fd, const struct mail *mail, const struct vault *vault, 
 		mail_send(fd, &mail->from, &iov, 1, NULL, 0);
 }
 
-int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t scope,
+int meeting_forward(int fd, const struct mail_address *to, const union ibv_gid *gid, uint32_t scope,
 		    const struct packet *packet)
 {
 	struct meeting meeting;
 	struct iovec iov[2] = {{&meeting, sizeof(meeting)}, {(void *)packet->bth, packet->length}};
-	struct mail_address to;
 
 	if (packet->length > MAIL_MAX_SIZE - sizeof(meeting))
 		return -EMSGSIZE;
@@ -158,8 +157,7 @@ int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t sc
 	meeting.source_port = packet->source_port;
 	meeting.traffic_class = packet->traffic_class;
 	meeting.hop_limit = packet->hop_limit;
-	mail_address_of_slot(slot, &to);
-	return mail_send(fd, &to, iov, 2, NULL, 0);
+	return mail_send(fd, to, iov, 2, NULL, 0);
 }
 
 bool meeting_packet(const struct meeting *meeting, size_t length, struct packet *packet)

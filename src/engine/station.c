@@ -20,8 +20,8 @@
 struct address {
 	struct cds_list_head node;
 	struct group *group;
-	struct source sources[GROUP_MAX_LANES];
-	uint32_t source_count; /* that are with their lanes */
+	struct source sources[GROUP_MAX_LANES + 1]; /* the last is the GSI's, on lane 0 */
+	uint32_t source_count;			    /* that are with their lanes */
 };
 
 /* A multicast group: one socket for each of our lanes. */
@@ -96,8 +96,12 @@ static int open_address(struct station *station, const union ibv_gid *gid)
 		return error;
 	}
 	tell_links(station, gid);
-	for (uint32_t i = 0; i < address->group->lanes; i++) {
-		error = add_source(station, &address->sources[i], i, address->group->fds[i], gid);
+	for (uint32_t i = 0; i <= address->group->lanes; i++) {
+		bool is_gsi = i == address->group->lanes;
+
+		address->sources[i].is_shared = is_gsi;
+		error = add_source(station, &address->sources[i], i,
+				   is_gsi ? address->group->gsi : address->group->fds[i], gid);
 		if (error < 0) {
 			error = refuse(REASON_NO_DESCRIPTOR, "epoll: %s", strerror(-error));
 			close_address(station, address);
@@ -331,7 +335,7 @@ void station_abandon(struct station *station)
 	struct address *address;
 
 	cds_list_for_each_entry (address, &station->addresses, node) {
-		abandon_sources(address->sources, address->group->lanes);
+		abandon_sources(address->sources, address->group->lanes + 1);
 		close(address->group->vault.in);
 		close(address->group->vault.out);
 	}
