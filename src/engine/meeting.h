@@ -17,7 +17,13 @@
 #include "engine/vault.h"
 #include "transport/packet.h"
 
-enum meeting_type { MEETING_ASK = 1, MEETING_HERE, MEETING_NOT_HERE, MEETING_PACKET };
+enum meeting_type {
+	MEETING_ASK = 1,
+	MEETING_HERE_OLD, /* a group without a socket for the GSI: not answered any more */
+	MEETING_NOT_HERE,
+	MEETING_PACKET,
+	MEETING_HERE,
+};
 
 /* The one fixed head of all mail. */
 struct meeting {
