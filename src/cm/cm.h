@@ -77,6 +77,7 @@ enum cm_state {
 	CM_REP_RCVD,
 	CM_ESTABLISHED,
 	CM_DREQ_SENT,
+	CM_DREQ_RCVD, /* cm_disconnect() answers; the peer waits for it */
 	CM_TIMEWAIT, /* closed; answers duplicates */
 	CM_SIDR_SENT,
 	CM_SIDR_RCVD,
@@ -131,6 +132,7 @@ int cm_accept(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t now)
 int cm_establish(struct cm *cm, struct cm_id *id, uint64_t now);
 int cm_reject(struct cm *cm, struct cm_id *id, uint16_t reason, const void *data, size_t length,
 	      uint64_t now);
+/* 1: the peer had disconnected, and is answered; no event follows. */
 int cm_disconnect(struct cm *cm, struct cm_id *id, uint64_t now);
 int cm_sidr_request(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t now);
 int cm_sidr_reply(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t now);

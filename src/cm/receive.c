@@ -223,6 +223,14 @@ static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct
 	switch (id->state) {
 	case CM_ESTABLISHED:
 	case CM_REP_SENT:
+		if (!id->is_released) {
+			cm_unlist_by_qpn(cm, id);
+			id->state = CM_DREQ_RCVD;
+			id->deadline = UINT64_MAX;
+			cm_tell(cm, id, CM_EVENT_DISCONNECTED, mad);
+			break;
+		}
+		/* fall through */
 	case CM_DREQ_SENT: /* both at once: each has its answer */
 		cm_enter_timewait(cm, id, true, now);
 		cm_send_kept(cm, id, &drep);

@@ -181,6 +181,13 @@ int cm_reject(struct cm *cm, struct cm_id *id, uint16_t reason, const void *data
 
 int cm_disconnect(struct cm *cm, struct cm_id *id, uint64_t now)
 {
+	struct cm_mad drep = {.attribute = CM_DREP};
+
+	if (id->state == CM_DREQ_RCVD) {
+		cm_enter_timewait(cm, id, true, now);
+		cm_send_kept(cm, id, &drep);
+		return 1;
+	}
 	if (id->state != CM_ESTABLISHED && id->state != CM_REP_SENT)
 		return -EINVAL;
 	cm_send_dreq(cm, id, now);
@@ -234,6 +241,9 @@ void cm_release(struct cm *cm, struct cm_id *id, uint64_t now)
 		break;
 	case CM_ESTABLISHED:
 		cm_send_dreq(cm, id, now);
+		break;
+	case CM_DREQ_RCVD:
+		cm_disconnect(cm, id, now);
 		break;
 	case CM_DREQ_SENT:
 	case CM_TIMEWAIT:

@@ -302,7 +302,7 @@ int rdma_disconnect(struct rdma_cm_id *cm_id)
 		if (id->cm.qp)
 			qp_move(id, IBV_QPS_ERR);
 		error = 0;
-		if (id->conn && id->state != ID_CLOSED)
+		if (id->conn)
 			waits = cm_disconnect(manager_cm(), id->conn, manager_now()) == 0;
 	}
 	manager_unlock();
