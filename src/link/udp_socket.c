@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <sys/random.h>
 
@@ -92,17 +91,6 @@ static int sender_options_ipv6(const struct udp_address *a)
 			   {IPPROTO_IPV6, IPV6_MULTICAST_IF, a->ifindex, a->ifindex != 0});
 }
 
-/* Nobody has a reason to write to a sending socket: what comes in is dropped before it is queued.
- */
-static int refuse_all(int fd)
-{
-	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_fprog program = {.len = 1, .filter = &nothing};
-
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0 ? -errno
-											   : 0;
-}
-
 /* RoCEv2 wants the source port in the dynamic range (A17.9.2); which one is entropy for the
  * network. */
 static int bind_to_source_port(struct udp_address *a)
@@ -133,10 +121,14 @@ int udp_socket_open_sender(struct udp_address *a)
 	if (a->fd < 0)
 		return a->fd;
 	error = is_ipv4 ? sender_options_ipv4(a) : sender_options_ipv6(a);
+	/*
+	 * Nobody has a reason to write to a sending socket: the least buffer there is holds what
+	 * comes in. A filter that drops it would be a BPF program for each socket, and Linux 6.18
+	 * has been seen to lock up for good when a thousand of them are freed at once.
+	 */
 	if (!error)
-		error = refuse_all(a->fd);
-	if (!error)
-		error = SET_OPTIONS(a->fd, {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER, false});
+		error = SET_OPTIONS(a->fd, {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER, false},
+				    {SOL_SOCKET, SO_RCVBUF, 1, false});
 	if (!error)
 		error = bind_to_source_port(a);
 	if (error) {
