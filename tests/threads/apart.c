@@ -18,7 +18,7 @@ static void run(const int lines[PAIRS], unsigned long ms)
 {
 	static struct traffic ends[PAIRS];
 	pthread_t threads[PAIRS];
-	uint64_t until = rig_ms() + ms;
+	uint64_t until;
 	struct rig rig;
 
 	rig_watchdog(50);
@@ -27,6 +27,7 @@ static void run(const int lines[PAIRS], unsigned long ms)
 		traffic_open(&ends[i], &rig, lines[i], &stop);
 		CHECK(!pthread_create(&threads[i], NULL, traffic_run, &ends[i]));
 	}
+	until = rig_ms() + ms;
 	while (rig_ms() < until)
 		usleep(10000);
 	atomic_store(&stop, true);

@@ -139,7 +139,7 @@ static void child_that_sends_to_the_parent(void)
 	}
 	close(line[1]);
 	traffic_open(&traffic, &rig, line[0], &parent_stop);
-	atomic_store(&parent_stop, true); /* it only serves */
+	atomic_store(&parent_stop, true); /* it mostly serves */
 	traffic_run(&traffic);
 	end(child);
 	CHECK(traffic.received);

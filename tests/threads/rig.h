@@ -65,7 +65,7 @@ struct traffic {
 };
 
 void traffic_open(struct traffic *traffic, struct rig *rig, int line, atomic_bool *stop);
-void *traffic_run(void *traffic); /* until *stop; both ends have to run */
+void *traffic_run(void *traffic); /* until *stop, at least once; both ends have to run */
 void traffic_close(struct traffic *traffic);
 
 #endif

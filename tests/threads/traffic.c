@@ -199,11 +199,11 @@ void *traffic_run(void *data)
 	struct traffic *t = data;
 
 	meet(t);
-	while (!atomic_load(t->stop)) {
+	do {
 		while (t->outstanding < TRAFFIC_DEPTH)
 			post(t);
 		poll_once(t);
-	}
+	} while (!atomic_load(t->stop));
 	while (t->outstanding)
 		poll_once(t);
 	part(t);
