@@ -174,6 +174,16 @@ static void describe_speed(uint64_t mbps, struct ibv_port_attr *attr)
 	}
 }
 
+uint32_t port_netdev_index(struct port *port)
+{
+	uint32_t index;
+
+	pthread_mutex_lock(&port->lock);
+	index = port->netdev_index;
+	pthread_mutex_unlock(&port->lock);
+	return index;
+}
+
 uint64_t port_speed_mbps(struct port *port)
 {
 	uint64_t mbps;

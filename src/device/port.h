@@ -55,6 +55,9 @@ int port_gid(struct port *port, unsigned int index, union ibv_gid *gid);
 /* The same for a P_Key, of MAX_PKEYS. */
 int port_pkey(struct port *port, unsigned int index, uint16_t *pkey);
 
+/* 0 in a simulation. */
+uint32_t port_netdev_index(struct port *port);
+
 /* What the interface says of its speed, 0 if nothing. */
 uint64_t port_speed_mbps(struct port *port);
 

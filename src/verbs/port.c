@@ -84,7 +84,7 @@ static int find_gid(struct ibv_context *context, uint32_t port_num, uint32_t ind
 	entry->gid_index = index;
 	entry->port_num = port_num;
 	entry->gid_type = IBV_GID_TYPE_ROCE_V2;
-	entry->ndev_ifindex = adapter->port.netdev_index;
+	entry->ndev_ifindex = port_netdev_index(&adapter->port);
 	return 0;
 }
 
