@@ -208,10 +208,11 @@ static void churn_once(char *bytes, bool is_waiting)
 	    .grh = {.dgid = rig.gid, .sgid_index = rig.gid_index}, .is_global = 1, .port_num = 1};
 	struct ibv_ah *ah = ibv_create_ah(pd, &path);
 	struct ibv_qp *a = ibv_create_qp(pd, &attr), *b = ibv_create_qp(pd, &attr);
-	struct ibv_sge sge = {(uintptr_t)bytes + 2048, 16, mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)bytes + 2048, 16, 0};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	CHECK(pd && channel && cq && mr && srq && ah && a && b);
+	sge.lkey = mr->lkey;
 	CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
 	rig_init(a);
 	rig_init(b);
