@@ -248,33 +248,46 @@ static void complete(struct side *side, enum ibv_wc_opcode *opcode)
 	*opcode = wc.opcode;
 }
 
-/* Sends or receives first, by turns; each message is checked. */
+static uint32_t length_of(int round)
+{
+	return (uint32_t)round * 61 % SIZE + 1;
+}
+
+/* What it sent the round before has arrived, or the peer would not have answered. */
+static void send_round(struct side *side, int round)
+{
+	memset(side->buffer, round, length_of(round));
+	post_send(side, length_of(round));
+}
+
+/*
+ * Sends or receives first, by turns; each message is checked. A message may complete before the one
+ * sent earlier: its ACK may come behind the peer's next message.
+ */
 static void ping_pong(struct side *side, bool starts)
 {
+	int sent = 0, received = 0, posted = 0;
+
 	post_receive(side);
-	for (int round = 0; round < ROUNDS; round++) {
-		uint32_t length = (uint32_t)round * 61 % SIZE + 1;
-		bool is_sent = false, is_received = false;
+	if (starts)
+		send_round(side, posted++);
+	while (sent < ROUNDS || received < ROUNDS) {
+		enum ibv_wc_opcode opcode;
 
-		memset(side->buffer, round, length);
-		if (starts)
-			post_send(side, length);
-		while (!is_sent || !is_received) {
-			enum ibv_wc_opcode opcode;
-
-			complete(side, &opcode);
-			if (opcode == IBV_WC_SEND) {
-				is_sent = true;
-				continue;
-			}
-			is_received = true;
-			assert_int_equal(side->buffer[SIZE], (char)round);
-			assert_int_equal(side->buffer[SIZE + length - 1], (char)round);
-			post_receive(side);
-			if (!starts)
-				post_send(side, length);
+		complete(side, &opcode);
+		if (opcode == IBV_WC_SEND) {
+			sent++;
+			continue;
 		}
+		assert_int_equal(side->buffer[SIZE], (char)received);
+		assert_int_equal(side->buffer[SIZE + length_of(received) - 1], (char)received);
+		received++;
+		post_receive(side);
+		if (posted < ROUNDS)
+			send_round(side, posted++);
 	}
+	assert_int_equal(sent, ROUNDS);
+	assert_int_equal(received, ROUNDS);
 }
 
 static void meet(struct side *side, int socket)
