@@ -90,6 +90,14 @@ bool engine_poll(struct cq *cq);
  * now. */
 void engine_will_sleep(struct cq *cq);
 
+/*
+ * Management: MADs of 256 bytes to and from QP 1. They come in by mail (engine/slot.h): a request
+ * to whoever bound its service's name, all else to the manager of the slot in the communication
+ * id's high bits. 0 or a positive errno; EAGAIN: a mailbox of this host is full, try again soon.
+ */
+uint32_t engine_slot(const struct adapter *adapter);
+int engine_send_mad(struct adapter *adapter, const struct av *av, const uint8_t *mad);
+
 /* Coarse monotonic time of the lanes, ns: what completions are stamped with. */
 uint64_t engine_now(void);
 

@@ -44,6 +44,12 @@ static void close_all(int *fds, uint32_t count)
 		close(fds[--count]);
 }
 
+static void close_gsi(const struct group *group)
+{
+	if (group->gsi >= 0)
+		close(group->gsi);
+}
+
 /* What a predecessor's peers still sent is nobody's. */
 static void drain(int fd)
 {
@@ -77,13 +83,32 @@ static int add_slot(struct group *group, uint32_t slot, int *fds)
 
 	if (result < 0)
 		return result;
-	/* a sandbox may forbid it; the kernel's choice and passing on do as well, if slower */
-	if (result == 0 && slot == 0)
-		steer_attach(fds[0], group->lanes);
-	if (result == 0)
-		result = vault_put(&group->vault, slot, fds, group->lanes);
+	result = vault_put(&group->vault, slot + 1, fds, group->lanes);
 	if (result < 0)
 		close_all(fds, group->lanes);
+	return result;
+}
+
+/* The first socket of all, which brings the steering program. With no program it would be given
+ * what is not for it. 0 or -errno. */
+static int obtain_gsi(struct group *group)
+{
+	int result;
+
+	group->gsi = -1;
+	if (!steer_is_wanted())
+		return 0;
+	result = vault_get(&group->vault, GROUP_GSI, &group->gsi, 1);
+	if (result != -ENOENT)
+		return result;
+	group->gsi = udp_socket_bind(&group->gid, group->ifindex, true);
+	if (group->gsi < 0)
+		return group->gsi;
+	/* a sandbox may forbid it; the kernel's choice and passing on do as well, if slower */
+	steer_attach(group->gsi, group->lanes);
+	result = vault_put(&group->vault, GROUP_GSI, &group->gsi, 1);
+	if (result < 0)
+		close(group->gsi);
 	return result;
 }
 
@@ -95,7 +120,7 @@ static int first_missing(struct group *group, uint32_t slot)
 
 	while (missing > 0) {
 		int fds[GROUP_MAX_LANES];
-		int result = vault_get(&group->vault, missing - 1, fds, group->lanes);
+		int result = vault_get(&group->vault, missing, fds, group->lanes);
 
 		if (result == 0) {
 			close_all(fds, group->lanes);
@@ -118,7 +143,7 @@ static int obtain(struct group *group, uint32_t slot)
 	 * given packets */
 	if (!steer_is_wanted())
 		return bind_lanes(group, group->fds);
-	result = vault_get(&group->vault, slot, group->fds, group->lanes);
+	result = vault_get(&group->vault, slot + 1, group->fds, group->lanes);
 	if (result == 0) {
 		for (uint32_t i = 0; i < group->lanes; i++)
 			drain(group->fds[i]);
@@ -211,8 +236,13 @@ int group_join(struct group_list *list, uint32_t slot, const union ibv_gid *gid,
 	}
 	error = meet(group, slot, lanes);
 	if (error == 0) {
-		int obtained = obtain(group, slot);
+		int obtained = obtain_gsi(group);
 
+		if (obtained == 0) {
+			obtained = obtain(group, slot);
+			if (obtained < 0)
+				close_gsi(group);
+		}
 		if (obtained < 0) {
 			error = refuse_error(group, obtained);
 			vault_close(&group->vault);
@@ -237,6 +267,7 @@ void group_leave(struct group_list *list, struct group *group)
 	cds_list_del(&group->node);
 	pthread_mutex_unlock(&list->lock);
 	close_all(group->fds, group->lanes);
+	close_gsi(group);
 	vault_close(&group->vault);
 	free(group);
 }

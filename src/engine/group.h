@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The sockets on which the processes of this host share port 4791 of one address: an SO_REUSEPORT
- * group, `lanes` sockets a slot, in slot order, kept by the vault. Slots below ours that have none
- * yet get theirs made with ours, since the kernel numbers sockets in the order in which they are
- * bound.
+ * group: one socket for QP 1 (the GSI), which all members read, then `lanes` sockets a slot, in
+ * slot order, kept by the vault. Slots below ours that have none yet get theirs made with ours,
+ * since the kernel numbers sockets in the order in which they are bound.
  *
  * Joining asks the other processes for the vault (meeting.h); if nobody has it and the port is
  * free, we make the group.
@@ -19,7 +19,7 @@
 
 #include "engine/vault.h"
 
-enum { GROUP_MAX_LANES = 4 };
+enum { GROUP_MAX_LANES = 4, GROUP_GSI = 0 /* the vault's entry of the GSI socket; slots follow */ };
 
 struct group {
 	struct cds_list_head node;
@@ -27,6 +27,7 @@ struct group {
 	uint32_t ifindex;
 	struct vault vault;
 	uint32_t lanes;
+	int gsi;		  /* the one that all share, non-blocking; -1: none */
 	int fds[GROUP_MAX_LANES]; /* ours, non-blocking */
 };
 

@@ -27,7 +27,7 @@
 #include <infiniband/verbs.h>
 #include <urcu/list.h>
 
-#include "engine/timer.h"
+#include "base/timer.h"
 #include "transport/packet.h"
 
 struct adapter;
@@ -54,6 +54,7 @@ struct source {
 	union ibv_gid gid;
 	uint32_t scope;
 	struct adapter *adapter;
+	bool is_shared; /* the GSI's: other processes read from it too */
 };
 
 struct lane {
@@ -87,6 +88,7 @@ struct lane {
 	struct cds_list_head sources;
 	struct source *hot; /* the last that had something */
 	uint32_t looks;
+	uint32_t gsi_psn;
 
 	int epoll_fd, kick_fd, timer_fd;
 	pthread_t thread;

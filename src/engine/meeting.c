@@ -15,7 +15,7 @@
 
 enum {
 	MEETING_MAGIC = 0x56424d31,
-	MEETING_VERSION = 1,
+	MEETING_VERSION = 2,
 	ANSWER_MS = 1500,
 };
 
@@ -142,14 +142,13 @@ void meeting_answer(int fd, const struct mail *mail, const struct vault *vault, 
 
 enum { FORWARD_MOMENT_NS = 50000, FORWARD_TRIES = 100 };
 
-int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t scope,
-		    const struct packet *packet)
+int meeting_forward(int fd, const struct mail_address *to, const union ibv_gid *gid, uint32_t scope,
+		    const struct packet *packet, bool waits)
 {
 	struct meeting meeting;
 	struct iovec iov[2] = {{&meeting, sizeof(meeting)}, {(void *)packet->bth, packet->length}};
 	const struct timespec moment = {.tv_nsec = FORWARD_MOMENT_NS};
-	int error, tries = FORWARD_TRIES;
-	struct mail_address to;
+	int error, tries = waits ? FORWARD_TRIES : 0;
 
 	if (packet->length > MAIL_MAX_SIZE - sizeof(meeting))
 		return -EMSGSIZE;
@@ -162,10 +161,9 @@ int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t sc
 	meeting.source_port = packet->source_port;
 	meeting.traffic_class = packet->traffic_class;
 	meeting.hop_limit = packet->hop_limit;
-	mail_address_of_slot(slot, &to);
 	/* a mailbox holds ten letters on many machines: give its reader a moment */
 	do {
-		error = mail_send(fd, &to, iov, 2, NULL, 0);
+		error = mail_send(fd, to, iov, 2, NULL, 0);
 	} while (error == -EAGAIN && tries-- > 0 && nanosleep(&moment, NULL) == 0);
 	return error;
 }

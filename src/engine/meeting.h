@@ -50,9 +50,10 @@ const struct meeting *meeting_of(const struct mail *mail, size_t *length);
 /* Answers a question: with the vault, or NULL for "not here". */
 void meeting_answer(int fd, const struct mail *mail, const struct vault *vault, uint32_t lanes);
 
-/* Passes a packet on to its owner's slot; dropped when that one's mailbox is full. 0 or -errno. */
-int meeting_forward(int fd, uint32_t slot, const union ibv_gid *gid, uint32_t scope,
-		    const struct packet *packet);
+/* Passes a packet on to its owner's mailbox, which is given a moment when it is full if `waits`; 0
+ * or -errno. */
+int meeting_forward(int fd, const struct mail_address *to, const union ibv_gid *gid, uint32_t scope,
+		    const struct packet *packet, bool waits);
 
 /* The packet in a message of type MEETING_PACKET, valid as long as the mail is. False if it is
  * malformed. */

@@ -14,6 +14,7 @@
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/qp.h"
+#include "engine/gsi.h"
 #include "engine/meeting.h"
 #include "engine/parcel.h"
 #include "engine/progress.h"
@@ -65,10 +66,18 @@ static void take_in(struct intake *in, const struct packet *packet)
 	touched(in, adapter_find_qp(in->adapter, bth_dest_qp(packet->bth)));
 }
 
+static void forward(const struct intake *in, uint32_t slot, const struct packet *packet)
+{
+	struct mail_address to;
+
+	mail_address_of_slot(slot, &to);
+	meeting_forward(in->lane->engine->slot.fd, &to, &in->source->gid, in->source->scope, packet,
+			true);
+}
+
 /*
  * The steering program misses when a NIC's receive offload merged packets of several QPs, and when
- * a socket took a packet before the program was there. QP 1 (GSI) has no owner yet: communication
- * ids will say who it is.
+ * a socket took a packet before the program was there.
  */
 static void deliver(const struct packet *packet, void *data)
 {
@@ -80,9 +89,9 @@ static void deliver(const struct packet *packet, void *data)
 	if (qpn == QPN_MULTICAST)
 		take_in(in, packet);
 	else if (qpn <= QPN_GSI)
-		atomic_fetch_add_explicit(&in->adapter->no_qp, 1, memory_order_relaxed);
+		gsi_receive(in->lane, in->adapter, &in->source->gid, in->source->scope, packet);
 	else if (slot != engine->slot.number)
-		meeting_forward(engine->slot.fd, slot, &in->source->gid, in->source->scope, packet);
+		forward(in, slot, packet);
 	else if (lane != in->lane->index)
 		lane_hand_over(engine->lanes[lane], in->adapter, packet);
 	else
@@ -97,7 +106,8 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 	if (count <= 0)
 		return 0;
 	touched(&in, NULL);
-	lane->hot = source;
+	if (!source->is_shared)
+		lane->hot = source;
 	return (unsigned int)count;
 }
 

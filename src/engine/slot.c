@@ -5,6 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <endian.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,15 +19,45 @@ union mail_control {
 	char bytes[CMSG_SPACE(sizeof(int) * MAIL_MAX_FDS) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
-void mail_address_of_slot(uint32_t number, struct mail_address *address)
+static void set_name(struct mail_address *address, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Behind a zero byte: abstract. */
+static void set_name(struct mail_address *address, const char *format, ...)
 {
+	va_list values;
 	int length;
 
 	memset(address, 0, sizeof(*address));
 	address->name.sun_family = AF_UNIX;
-	length = snprintf(address->name.sun_path + 1, sizeof(address->name.sun_path) - 1,
-			  "verbatim/%u", number);
+	va_start(values, format);
+	length = vsnprintf(address->name.sun_path + 1, sizeof(address->name.sun_path) - 1, format,
+			   values);
+	va_end(values);
 	address->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+void mail_address_of_slot(uint32_t number, struct mail_address *address)
+{
+	set_name(address, "verbatim/%u", number);
+}
+
+void mail_address_of_manager(uint32_t slot, struct mail_address *address)
+{
+	set_name(address, "verbatim/%u/cm", slot);
+}
+
+void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
+			     struct mail_address *address)
+{
+	unsigned long long high = gid ? be64toh(gid->global.subnet_prefix) : 0;
+	unsigned long long low = gid ? be64toh(gid->global.interface_id) : 0;
+
+	if (gid)
+		set_name(address, "verbatim/cm/%016llx/%016llx%016llx",
+			 (unsigned long long)service_id, high, low);
+	else
+		set_name(address, "verbatim/cm/%016llx/*", (unsigned long long)service_id);
 }
 
 /* With credentials told, and not bound yet. */
@@ -39,6 +71,18 @@ static int mail_socket(void)
 	if (fd < 0)
 		return -errno;
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	return -error;
+}
+
+int mail_bind(const struct mail_address *address)
+{
+	int fd = mail_socket();
+	int error;
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address->name, address->length) == 0)
 		return fd;
 	error = errno;
 	close(fd);

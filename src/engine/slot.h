@@ -19,6 +19,8 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
+#include <infiniband/verbs.h>
+
 #include "device/limits.h"
 
 enum {
@@ -42,6 +44,14 @@ struct mail_address {
 };
 
 void mail_address_of_slot(uint32_t number, struct mail_address *address);
+
+/* Where a process takes messages to its communication ids; and requests to a service, on one
+ * address or (NULL) on all. Both are bound by those who take them, and only as long. */
+void mail_address_of_manager(uint32_t slot, struct mail_address *address);
+void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
+			     struct mail_address *address);
+/* A socket bound there, non-blocking, which tells its senders' users. -errno. */
+int mail_bind(const struct mail_address *address);
 
 /* A nameless mailbox for questions: answers come to it. The descriptor or -errno. */
 int mail_open(void);

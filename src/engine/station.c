@@ -23,8 +23,8 @@ enum { NEAR_TRIES = 50, NEAR_TRY_MS = 20 };
 struct address {
 	struct cds_list_head node;
 	struct group *group;
-	struct source sources[GROUP_MAX_LANES];
-	uint32_t source_count; /* that are with their lanes */
+	struct source sources[GROUP_MAX_LANES + 1]; /* the last is the GSI's, on lane 0 */
+	uint32_t source_count;			    /* that are with their lanes */
 	struct source near[NEAR_PORTS];
 	uint32_t near_count;
 };
@@ -147,8 +147,14 @@ static int open_address(struct station *station, const union ibv_gid *gid)
 		return error;
 	}
 	tell_links(station, gid);
-	for (uint32_t i = 0; i < address->group->lanes; i++) {
-		error = add_source(station, &address->sources[i], i, address->group->fds[i], gid);
+	for (uint32_t i = 0; i <= address->group->lanes; i++) {
+		bool is_gsi = i == address->group->lanes;
+
+		if (is_gsi && address->group->gsi < 0)
+			break;
+		address->sources[i].is_shared = is_gsi;
+		error = add_source(station, &address->sources[i], i,
+				   is_gsi ? address->group->gsi : address->group->fds[i], gid);
 		if (error < 0) {
 			error = refuse(REASON_NO_DESCRIPTOR, "epoll: %s", strerror(-error));
 			close_address(station, address);
@@ -387,7 +393,7 @@ void station_abandon(struct station *station)
 	struct address *address;
 
 	cds_list_for_each_entry (address, &station->addresses, node) {
-		abandon_sources(address->sources, address->group->lanes);
+		abandon_sources(address->sources, address->source_count);
 		abandon_sources(address->near, address->near_count);
 		close(address->group->vault.in);
 		close(address->group->vault.out);

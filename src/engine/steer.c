@@ -24,7 +24,10 @@ int steer_attach(int fd, uint32_t lanes)
 	uint32_t shift = (uint32_t)__builtin_ctz(lanes);
 	struct sock_filter code[] = {
 	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+	    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
 	    BPF_STMT(BPF_ST, 0),
+	    BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, QPN_GSI, 1, 0),
+	    BPF_STMT(BPF_RET | BPF_K, 0),
 	    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, lanes - 1),
 	    BPF_STMT(BPF_MISC | BPF_TAX, 0),
 	    BPF_STMT(BPF_LD | BPF_MEM, 0),
@@ -32,6 +35,7 @@ int steer_attach(int fd, uint32_t lanes)
 	    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QPN_SLOTS - 1),
 	    BPF_STMT(BPF_ALU | BPF_LSH | BPF_K, shift),
 	    BPF_STMT(BPF_ALU | BPF_OR | BPF_X, 0),
+	    BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, 1),
 	    BPF_STMT(BPF_RET | BPF_A, 0),
 	};
 	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};

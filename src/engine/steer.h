@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which socket of a group takes a packet: a classic BPF program, which needs no privilege, reads
- * the destination QP number out of the BTH and answers with the socket's index: slot * lanes + the
- * number's low bits.
+ * the destination QP number out of the BTH and answers with the socket's index: 0 for QP 1, else
+ * 1 + slot * lanes + the number's low bits.
  */
 #ifndef ENGINE_STEER_H
 #define ENGINE_STEER_H

@@ -395,6 +395,7 @@ static void pass_on(const struct contact *to, uint32_t qkey)
 	    .dgid = to->gid,
 	    .hop_limit = 64,
 	};
+	struct mail_address owner;
 	int fd = mail_open();
 
 	bth_pack(bytes, &(struct bth){.opcode = TRANSPORT_UD | OP_SEND_ONLY,
@@ -403,7 +404,8 @@ static void pass_on(const struct contact *to, uint32_t qkey)
 				      .dest_qp = to->qpn});
 	deth_pack(bytes + BTH_BYTES, &(struct deth){.qkey = qkey, .src_qp = 77});
 	memcpy(bytes + BTH_BYTES + DETH_BYTES, "passedon", 8);
-	assert_int_equal(meeting_forward(fd, to->qpn >> QPN_SLOT_SHIFT, &to->gid, 0, &packet), 0);
+	mail_address_of_slot(to->qpn >> QPN_SLOT_SHIFT, &owner);
+	assert_int_equal(meeting_forward(fd, &owner, &to->gid, 0, &packet, true), 0);
 	close(fd);
 }
 

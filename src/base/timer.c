@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/timer.h"
+#include "base/timer.h"
 
 void timer_queue_init(struct timer_queue *queue)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deadlines of a lane's QPs: a binary heap. A deadline mostly moves later (each ACK pushes it on),
+ * Deadlines: a binary heap. A deadline mostly moves later (each ACK pushes it on),
  * so timer_set() leaves an earlier entry where it stands; when that one comes due, its owner says
  * what the deadline really is. So the heap is touched once a timeout, not once a packet.
  *
- * Under the lane's lock.
+ * Under the lock of whoever has it: a lane (its QPs), the connection manager (its ids).
  */
-#ifndef ENGINE_TIMER_H
-#define ENGINE_TIMER_H
+#ifndef BASE_TIMER_H
+#define BASE_TIMER_H
 
 #include <stdint.h>
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/timer.h"
+#include "base/timer.h"
 
 enum { TIMERS = 100 };
 

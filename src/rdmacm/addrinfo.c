@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names to addresses, and endpoints made from them.
+ */
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/face.h"
+
+static int copy_address(const struct sockaddr *from, socklen_t length, struct sockaddr **to,
+			socklen_t *to_length)
+{
+	*to = malloc(length);
+	if (!*to)
+		return ENOMEM;
+	memcpy(*to, from, length);
+	*to_length = length;
+	return 0;
+}
+
+static void set_types(struct rdma_addrinfo *info, const struct rdma_addrinfo *hints)
+{
+	info->ai_qp_type = hints && hints->ai_qp_type ? hints->ai_qp_type : 0;
+	info->ai_port_space = hints && hints->ai_port_space ? hints->ai_port_space : 0;
+	if (!info->ai_port_space)
+		info->ai_port_space = info->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
+	if (!info->ai_qp_type)
+		info->ai_qp_type =
+		    info->ai_port_space == RDMA_PS_UDP || info->ai_port_space == RDMA_PS_IPOIB
+			? IBV_QPT_UD
+			: IBV_QPT_RC;
+}
+
+static int lookup(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		  struct addrinfo **found)
+{
+	struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+
+	if (hints && hints->ai_flags & RAI_PASSIVE)
+		wanted.ai_flags |= AI_PASSIVE;
+	if (hints && hints->ai_flags & RAI_NUMERICHOST)
+		wanted.ai_flags |= AI_NUMERICHOST;
+	if (hints && hints->ai_flags & RAI_FAMILY)
+		wanted.ai_family = hints->ai_family;
+	else if (!node && hints && hints->ai_family)
+		wanted.ai_family = hints->ai_family;
+	if (!node && !service)
+		service = "0";
+	return getaddrinfo(node, service, &wanted, found);
+}
+
+int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		     struct rdma_addrinfo **res)
+{
+	bool is_passive = hints && hints->ai_flags & RAI_PASSIVE;
+	struct addrinfo *found = NULL;
+	struct rdma_addrinfo *info;
+	int error = 0;
+
+	if (!node && !service && !hints)
+		return cm_result(EINVAL);
+	if (hints && hints->ai_family == 27 /* AF_IB */)
+		return CM_NOT_IMPLEMENTED();
+	info = calloc(1, sizeof(*info));
+	if (!info)
+		return EAI_MEMORY;
+	if (node || service) {
+		error = lookup(node, service, hints, &found);
+		if (error) {
+			free(info);
+			return error;
+		}
+		error = copy_address(found->ai_addr, found->ai_addrlen,
+				     is_passive ? &info->ai_src_addr : &info->ai_dst_addr,
+				     is_passive ? &info->ai_src_len : &info->ai_dst_len);
+		info->ai_family = found->ai_family;
+		freeaddrinfo(found);
+	} else {
+		info->ai_family = hints->ai_family;
+	}
+	info->ai_flags = hints ? hints->ai_flags : 0;
+	set_types(info, hints);
+	if (error == 0 && hints && hints->ai_src_len && !info->ai_src_addr)
+		error = copy_address(hints->ai_src_addr, hints->ai_src_len, &info->ai_src_addr,
+				     &info->ai_src_len);
+	if (error == 0 && hints && hints->ai_dst_len && !info->ai_dst_addr)
+		error = copy_address(hints->ai_dst_addr, hints->ai_dst_len, &info->ai_dst_addr,
+				     &info->ai_dst_len);
+	if (error) {
+		rdma_freeaddrinfo(info);
+		return EAI_MEMORY;
+	}
+	*res = info;
+	return 0;
+}
+
+void rdma_freeaddrinfo(struct rdma_addrinfo *res)
+{
+	while (res) {
+		struct rdma_addrinfo *next = res->ai_next;
+
+		free(res->ai_src_addr);
+		free(res->ai_dst_addr);
+		free(res);
+		res = next;
+	}
+}
+
+/* ---- endpoints ---- */
+
+enum { RESOLVE_MS = 2000 };
+
+static int begin_passive(struct id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+			 const struct ibv_qp_init_attr *attr)
+{
+	if (rdma_bind_addr(&id->cm, res->ai_src_addr))
+		return -1;
+	if (!attr)
+		return 0;
+	id->qp_attr = malloc(sizeof(*attr));
+	if (!id->qp_attr)
+		return cm_result(ENOMEM);
+	*id->qp_attr = *attr;
+	id->qp_attr->qp_type = res->ai_qp_type;
+	id->cm.pd = pd;
+	return 0;
+}
+
+int rdma_create_ep(struct rdma_cm_id **result, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
+{
+	struct rdma_cm_id *id;
+	int rc;
+
+	if (rdma_create_id(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space))
+		return -1;
+	id->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+	if (res->ai_flags & RAI_PASSIVE) {
+		rc = begin_passive(id_of(id), res, pd, attr);
+	} else {
+		rc = rdma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS);
+		if (rc == 0)
+			rc = rdma_resolve_route(id, RESOLVE_MS);
+		if (rc == 0 && attr) {
+			attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+			rc = rdma_create_qp(id, pd, attr);
+		}
+	}
+	if (rc) {
+		int error = errno;
+
+		rdma_destroy_id(id);
+		return cm_result(error);
+	}
+	*result = id;
+	return 0;
+}
+
+void rdma_destroy_ep(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	if (id->srq)
+		rdma_destroy_srq(id);
+	rdma_destroy_id(id);
+}
+
+int rdma_get_request(struct rdma_cm_id *cm_listen, struct rdma_cm_id **result)
+{
+	struct id *listen = id_of(cm_listen);
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	if (!listen->is_sync)
+		return cm_result(EINVAL);
+	if (cm_listen->event) {
+		rdma_ack_cm_event(cm_listen->event);
+		cm_listen->event = NULL;
+	}
+	if (rdma_get_cm_event(cm_listen->channel, &event))
+		return -1;
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		rdma_ack_cm_event(event);
+		return cm_result(EINVAL);
+	}
+	id = event->id;
+	if (listen->qp_attr) {
+		struct ibv_qp_init_attr attr = *listen->qp_attr;
+
+		if (rdma_create_qp(id, cm_listen->pd, &attr)) {
+			int error = errno;
+
+			rdma_reject(id, NULL, 0);
+			rdma_ack_cm_event(event);
+			rdma_destroy_id(id);
+			return cm_result(error);
+		}
+	}
+	if (rdma_migrate_id(id, NULL)) {
+		rdma_ack_cm_event(event);
+		return -1;
+	}
+	id->event = event;
+	*result = id;
+	return 0;
+}

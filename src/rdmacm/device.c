@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The devices, opened once for all ids and never closed, as programs count on
+ * (rdma_get_devices(3)).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/face.h"
+
+enum { MAX_DEVICES = 64 };
+
+static struct {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+} devices[MAX_DEVICES];
+static int count;
+
+int devices_open(void)
+{
+	struct ibv_device **list;
+
+	if (count)
+		return 0;
+	list = ibv_get_device_list(NULL);
+	if (!list)
+		return errno;
+	for (int i = 0; list[i] && count < MAX_DEVICES; i++) {
+		devices[count].context = ibv_open_device(list[i]);
+		count += devices[count].context != NULL;
+	}
+	ibv_free_device_list(list);
+	return count ? 0 : refuse(REASON_CM_NO_DEVICE, NULL);
+}
+
+static int find_gid(struct ibv_context *context, const union ibv_gid *gid)
+{
+	union ibv_gid entry;
+
+	for (int i = 0; ibv_query_gid(context, 1, i, &entry) == 0; i++)
+		if (memcmp(&entry, gid, sizeof(entry)) == 0)
+			return i;
+	return -1;
+}
+
+struct ibv_context *device_find(const union ibv_gid *gid, int *index)
+{
+	for (int i = 0; i < count; i++) {
+		int found = gid ? find_gid(devices[i].context, gid) : 0;
+
+		if (found < 0)
+			continue;
+		if (index)
+			*index = found;
+		return devices[i].context;
+	}
+	return NULL;
+}
+
+struct ibv_pd *device_pd(struct ibv_context *context)
+{
+	for (int i = 0; i < count; i++)
+		if (devices[i].context == context) {
+			if (!devices[i].pd)
+				devices[i].pd = ibv_alloc_pd(context);
+			return devices[i].pd;
+		}
+	errno = ENODEV;
+	return NULL;
+}
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_context **list = NULL;
+	int error;
+
+	manager_lock();
+	error = devices_open();
+	if (error == 0) {
+		list = calloc((size_t)count + 1, sizeof(struct ibv_context *));
+		for (int i = 0; list && i < count; i++)
+			list[i] = devices[i].context;
+	}
+	if (num_devices)
+		*num_devices = list ? count : 0;
+	manager_unlock();
+	if (error)
+		errno = error;
+	return list;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ids: made, bound, resolved, moved to another channel, destroyed.
+ */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "rdmacm/face.h"
+
+enum { ANY_UDP_PORT = 9 }; /* for a look at the route */
+
+static enum ibv_qp_type type_of(enum rdma_port_space ps)
+{
+	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
+}
+
+struct id *id_create(struct channel *channel, void *context, enum rdma_port_space ps,
+		     enum ibv_qp_type type)
+{
+	struct id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->cm.channel = &channel->cm;
+	id->cm.context = context;
+	id->cm.ps = ps;
+	id->cm.qp_type = type;
+	id->sgid_index = -1;
+	CDS_INIT_LIST_HEAD(&id->groups);
+	while (getrandom(&id->psn, sizeof(id->psn), 0) != sizeof(id->psn))
+		;
+	id->psn &= 0xffffff;
+	return id;
+}
+
+static int create(struct rdma_event_channel *channel, struct rdma_cm_id **result, void *context,
+		  enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	struct channel *own = NULL;
+	struct id *id;
+	int error;
+
+	manager_lock();
+	error = manager_start();
+	manager_unlock();
+	if (error)
+		return cm_result(error);
+	if (!channel) {
+		own = channel_create();
+		if (!own)
+			return -1;
+		channel = &own->cm;
+	}
+	id = id_create((struct channel *)channel, context, ps, type);
+	if (!id) {
+		if (own)
+			channel_free(own);
+		return cm_result(ENOMEM);
+	}
+	id->is_sync = own != NULL;
+	*result = &id->cm;
+	return 0;
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		   enum rdma_port_space ps)
+{
+	if (ps != RDMA_PS_TCP && ps != RDMA_PS_UDP && ps != RDMA_PS_IPOIB && ps != RDMA_PS_IB)
+		return cm_result(refuse(REASON_CM_PORT_SPACE, "0x%x", (unsigned int)ps));
+	return create(channel, id, context, ps, type_of(ps));
+}
+
+/* ---- destruction ---- */
+
+static void free_id(struct id *id)
+{
+	free(id->qp_attr);
+	free(id);
+}
+
+/* Requests that nobody heard of yet go with their listener. */
+static void drop_requests(struct id *id)
+{
+	struct channel *channel = (struct channel *)id->cm.channel;
+	struct event *event;
+
+	cds_list_for_each_entry (event, &channel->events, node)
+		if (event->id == id && event->cm.id != &id->cm) {
+			struct id *request = id_of(event->cm.id);
+
+			if (request->conn)
+				cm_release(manager_cm(), request->conn, manager_now());
+			free_id(request);
+			event->cm.id = &id->cm;
+		}
+}
+
+int rdma_destroy_id(struct rdma_cm_id *cm_id)
+{
+	struct id *id = id_of(cm_id);
+
+	if (id->cm.event)
+		rdma_ack_cm_event(id->cm.event);
+	manager_lock();
+	id->is_destroying = true;
+	if (id->conn)
+		cm_release(manager_cm(), id->conn, manager_now());
+	id->conn = NULL;
+	groups_leave(id);
+	port_release(id);
+	id->state = ID_CLOSED;
+	drop_requests(id);
+	events_drop(id);
+	while (id->delivered)
+		manager_wait();
+	manager_unlock();
+	manager_kick();
+	if (id->is_sync)
+		channel_free((struct channel *)id->cm.channel);
+	free_id(id);
+	return 0;
+}
+
+/* ---- devices and addresses ---- */
+
+int id_set_device(struct id *id, const union ibv_gid *sgid)
+{
+	struct ibv_context *context = device_find(sgid, &id->sgid_index);
+
+	if (!context)
+		return refuse(REASON_CM_NO_DEVICE_FOR_ADDRESS, NULL);
+	id->cm.verbs = context;
+	id->cm.port_num = 1;
+	id->sgid = *sgid;
+	id->cm.route.addr.addr.ibaddr.sgid = *sgid;
+	id->cm.route.addr.addr.ibaddr.pkey = 0xffff;
+	return 0;
+}
+
+static int bind_address(struct id *id, const struct sockaddr *address)
+{
+	socklen_t length = address_length(address);
+	union ibv_gid gid;
+	int error = 0;
+
+	if (id->state != ID_IDLE)
+		return EINVAL;
+	if (!length)
+		return refuse(REASON_CM_ADDRESS_FAMILY, "family %u", address->sa_family);
+	if (!address_is_any(address)) {
+		gid_of_address(address, &gid);
+		error = id_set_device(id, &gid);
+		if (error)
+			return error;
+	}
+	memcpy(&id->cm.route.addr.src_storage, address, length);
+	error = port_take(id);
+	if (error) {
+		memset(&id->cm.route.addr.src_storage, 0, sizeof(struct sockaddr_storage));
+		id->cm.verbs = NULL;
+		return error;
+	}
+	id->state = ID_BOUND;
+	return 0;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
+{
+	int error;
+
+	if (!address)
+		return cm_result(EINVAL);
+	manager_lock();
+	error = bind_address(id_of(id), address);
+	manager_unlock();
+	return cm_result(error);
+}
+
+int rdma_listen(struct rdma_cm_id *cm_id, int backlog)
+{
+	struct id *id = id_of(cm_id);
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	int error = 0;
+
+	manager_lock();
+	if (id->state == ID_IDLE)
+		error = bind_address(id, (struct sockaddr *)&any);
+	if (error == 0 && id->state != ID_BOUND)
+		error = EINVAL;
+	if (error == 0) {
+		id->backlog = backlog;
+		port_listen(id);
+	}
+	manager_unlock();
+	return cm_result(error);
+}
+
+/* From which of our addresses the kernel's routes lead there. 0 or a positive errno. */
+static int find_source(const struct sockaddr *to, const struct sockaddr *from,
+		       struct sockaddr_storage *source)
+{
+	struct sockaddr_storage destination = {0};
+	socklen_t length = sizeof(*source);
+	int error = 0;
+	int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return errno;
+	memcpy(&destination, to, address_length(to));
+	*address_port((struct sockaddr *)&destination) = htons(ANY_UDP_PORT);
+	if (from) {
+		memset(source, 0, sizeof(*source));
+		memcpy(source, from, address_length(from));
+		*address_port((struct sockaddr *)source) = 0;
+		if (bind(fd, (struct sockaddr *)source, address_length(from)) < 0)
+			error = errno;
+	}
+	if (error == 0 && connect(fd, (struct sockaddr *)&destination, address_length(to)) < 0)
+		error = errno;
+	if (error == 0 && getsockname(fd, (struct sockaddr *)source, &length) < 0)
+		error = errno;
+	close(fd);
+	return error;
+}
+
+static int resolve(struct id *id, const struct sockaddr *from, const struct sockaddr *to)
+{
+	struct sockaddr_storage source = {0};
+	struct sockaddr *own = &id->cm.route.addr.src_addr;
+	__be16 port = 0;
+	union ibv_gid gid;
+	int error;
+
+	if (id->state == ID_IDLE && from && address_length(from) &&
+	    (*address_port((struct sockaddr *)from) || !address_is_any(from))) {
+		error = bind_address(id, from);
+		if (error)
+			return error;
+	}
+	if (id->state != ID_IDLE && id->state != ID_BOUND)
+		return EINVAL;
+	if (!address_length(to))
+		return refuse(REASON_CM_ADDRESS_FAMILY, "family %u", to->sa_family);
+	if (id->state == ID_BOUND)
+		port = *address_port(own);
+	error = find_source(
+	    to, id->state == ID_BOUND && own->sa_family == to->sa_family ? own : NULL, &source);
+	if (error)
+		return error;
+	gid_of_address((struct sockaddr *)&source, &gid);
+	error = id_set_device(id, &gid);
+	if (error)
+		return error;
+	*address_port((struct sockaddr *)&source) =
+	    port ? port : htons((uint16_t)(32768 + id->psn % 28000));
+	id->cm.route.addr.src_storage = source;
+	memcpy(&id->cm.route.addr.dst_storage, to, address_length(to));
+	gid_of_address(to, &id->dgid);
+	id->cm.route.addr.addr.ibaddr.dgid = id->dgid;
+	id->state = ID_RESOLVED;
+	return 0;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src_addr,
+		      struct sockaddr *dst_addr, int timeout_ms)
+{
+	struct id *id = id_of(cm_id);
+	int error;
+
+	if (!dst_addr)
+		return cm_result(EINVAL);
+	manager_lock();
+	error = resolve(id, src_addr, dst_addr);
+	if (error == 0)
+		event_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	manager_unlock();
+	return error ? cm_result(error) : id_complete(id);
+}
+
+static void fill_path(struct id *id)
+{
+	struct ibv_port_attr port;
+
+	memset(&id->path, 0, sizeof(id->path));
+	id->path.dgid = id->dgid;
+	id->path.sgid = id->sgid;
+	id->path.hop_limit = 64;
+	id->path.traffic_class = id->tos;
+	id->path.reversible = 1;
+	id->path.numb_path = 1;
+	id->path.pkey = 0xffff;
+	id->path.mtu_selector = 2;
+	id->path.rate_selector = 2;
+	id->path.packet_life_time_selector = 2;
+	id->path.packet_life_time = 13;
+	id->mtu = IBV_MTU_1024;
+	if (ibv_query_port(id->cm.verbs, 1, &port) == 0)
+		id->mtu = (uint8_t)port.active_mtu;
+	id->path.mtu = id->mtu;
+	id->cm.route.path_rec = &id->path;
+	id->cm.route.num_paths = 1;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *cm_id, int timeout_ms)
+{
+	struct id *id = id_of(cm_id);
+	int error = 0;
+
+	manager_lock();
+	if (id->state == ID_RESOLVED) {
+		fill_path(id);
+		id->state = ID_ROUTED;
+		event_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	} else {
+		error = EINVAL;
+	}
+	manager_unlock();
+	return error ? cm_result(error) : id_complete(id);
+}
+
+/* ---- moving, options ---- */
+
+int rdma_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *cm_channel)
+{
+	struct id *id = id_of(cm_id);
+	struct channel *old = (struct channel *)cm_id->channel;
+	struct channel *channel = cm_channel ? (struct channel *)cm_channel : channel_create();
+	bool was_sync = id->is_sync;
+	struct event *event, *next;
+	CDS_LIST_HEAD(moved);
+
+	if (!channel)
+		return -1;
+	if (was_sync && cm_id->event) {
+		rdma_ack_cm_event(cm_id->event);
+		cm_id->event = NULL;
+	}
+	manager_lock();
+	while (id->delivered)
+		manager_wait();
+	cds_list_for_each_entry_safe (event, next, &old->events, node)
+		if (event->id == id) {
+			cds_list_del(&event->node);
+			cds_list_add_tail(&event->node, &moved);
+		}
+	id->cm.channel = &channel->cm;
+	id->is_sync = cm_channel == NULL;
+	cds_list_for_each_entry_safe (event, next, &moved, node) {
+		cds_list_del(&event->node);
+		event_post(event);
+	}
+	manager_unlock();
+	if (was_sync)
+		channel_free(old);
+	return 0;
+}
+
+static int set_id_option(struct id *id, int option, const void *value, size_t length)
+{
+	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
+	uint8_t byte;
+	int number;
+
+	if (option < RDMA_OPTION_ID_TOS || option > RDMA_OPTION_ID_ACK_TIMEOUT)
+		return ENOSYS;
+	if (length != (is_byte ? sizeof(byte) : sizeof(number)))
+		return EINVAL;
+	memcpy(is_byte ? (void *)&byte : &number, value, length);
+	if (option == RDMA_OPTION_ID_TOS)
+		id->tos = byte;
+	else if (option == RDMA_OPTION_ID_REUSEADDR)
+		id->reuse_address = number != 0;
+	else if (option == RDMA_OPTION_ID_AFONLY)
+		id->af_only = number != 0;
+	else if (byte > 31)
+		return EINVAL;
+	else
+		id->ack_timeout = byte;
+	return 0;
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
+{
+	int error;
+
+	if (level == RDMA_OPTION_IB)
+		return CM_NOT_IMPLEMENTED();
+	if (level != RDMA_OPTION_ID)
+		return cm_result(ENOSYS);
+	manager_lock();
+	error = set_id_option(id_of(id), optname, optval, optlen);
+	manager_unlock();
+	return cm_result(error);
+}

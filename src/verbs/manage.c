@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The private entry points of librdmacm.
+ */
+#include "verbs/face.h"
+#include "verbs/manage.h"
+
+uint32_t verbatim_cm_slot(struct ibv_context *context)
+{
+	return engine_slot(context_of(context)->adapter);
+}
+
+int verbatim_cm_send(struct ibv_context *context, const union ibv_gid *sgid,
+		     const union ibv_gid *dgid, uint32_t flow_label, uint8_t traffic_class,
+		     uint8_t hop_limit, const uint8_t *mad)
+{
+	struct av av = {
+	    .dgid = *dgid,
+	    .sgid = *sgid,
+	    .flow_label = flow_label,
+	    .traffic_class = traffic_class,
+	    .hop_limit = hop_limit ? hop_limit : 64,
+	};
+
+	return engine_send_mad(context_of(context)->adapter, &av, mad);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What librdmacm asks of libibverbs besides the verbs: messages of the connection manager from QP
+ * 1, which no program may use. Of the private symbol version: both libraries are of one build.
+ */
+#ifndef VERBS_MANAGE_H
+#define VERBS_MANAGE_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+/* This process's slot, the high bits of its communication ids. */
+uint32_t verbatim_cm_slot(struct ibv_context *context);
+
+/* Sends a MAD of 256 bytes to the QP 1 of `dgid`. 0 or a positive errno. */
+int verbatim_cm_send(struct ibv_context *context, const union ibv_gid *sgid,
+		     const union ibv_gid *dgid, uint32_t flow_label, uint8_t traffic_class,
+		     uint8_t hop_limit, const uint8_t *mad);
+
+#endif
