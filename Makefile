@@ -24,10 +24,19 @@ check: deps-check all
 bench: deps-bench all
 	@bench/run
 
+# clang, clang-tidy and cppcheck over all sources, then the sanitizers: some minutes each; `make check` has a part of them.
+lint: deps-lint
+	@scripts/lint
+
+sanitize: deps-check deps-lint
+	@scripts/sanitize address
+	@scripts/sanitize thread
+	@scripts/sanitize valgrind
+
 install: all
 	@cmake --install $(BUILD)
 
 clean:
-	@rm -rf $(BUILD)
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-clang
 
-.PHONY: all demo check bench install clean
+.PHONY: all demo check bench lint sanitize install clean
