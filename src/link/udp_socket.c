@@ -65,7 +65,9 @@ static int socket_open(bool is_ipv4)
 {
 	int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	return fd;
 }
 
 static int sender_options_ipv4(const struct udp_address *a)

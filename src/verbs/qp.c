@@ -35,8 +35,13 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	UNCANCELLED;
 	struct face_qp *face = calloc(1, sizeof(*face));
 	struct qp *qp;
-	int ret = face ? check_contexts(context, attr) : refuse(REASON_NO_MEMORY, "for a QP");
+	int ret;
 
+	if (!face) {
+		errno = refuse(REASON_NO_MEMORY, "for a QP");
+		return NULL;
+	}
+	ret = check_contexts(context, attr);
 	if (!ret)
 		ret = engine_create_qp(pd_of(attr->pd), attr, &qp);
 	if (ret) {

@@ -11,8 +11,13 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 {
 	struct face_srq *face = calloc(1, sizeof(*face));
 	struct srq *srq;
-	int ret = face ? srq_create(pd_of(pd), attr, &srq) : refuse(REASON_NO_MEMORY, "for an SRQ");
+	int ret;
 
+	if (!face) {
+		errno = refuse(REASON_NO_MEMORY, "for an SRQ");
+		return NULL;
+	}
+	ret = srq_create(pd_of(pd), attr, &srq);
 	if (ret) {
 		free(face);
 		errno = ret;

@@ -499,7 +499,7 @@ static bool make_draft(struct endpoint *end, struct draft *draft)
 	if (send->spans)
 		draft->wr.num_sge =
 		    spans_sges(end->node, send->spans, send->span_count, draft->sges);
-	for (uint32_t i = 0; send->is_inline && i < send->span_count; i++)
+	for (uint32_t i = 0; send->spans && send->is_inline && i < send->span_count; i++)
 		draft->sges[i].addr = (uintptr_t)end->node->arena.memory + send->spans[i].at;
 	list_add(end->world, &end->sends, send);
 	end->posted++;

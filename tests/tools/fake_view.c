@@ -42,8 +42,10 @@ SHOWN int verbatim_view_devices(int version, struct view_device **devices)
 	struct view_device *list = calloc(2, sizeof(*list));
 	const char *file = getenv("FAKE_VIEW_FILE");
 
-	if (version != VIEW_VERSION || !list)
+	if (version != VIEW_VERSION || !list) {
+		free(list);
 		return -1;
+	}
 	fill(&list[0], "fake0", "uverbs0", "nonesuch0");
 	fill(&list[1], "fake1", "uverbs1", "lo");
 	if (file && !access(file, F_OK))

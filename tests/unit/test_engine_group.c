@@ -162,7 +162,7 @@ static bool heard(const struct member *member, struct report *report, int ms)
 
 static void wait_for_joining(struct member *member)
 {
-	struct report report;
+	struct report report = {0};
 
 	assert_true(heard(member, &report, 4 * PATIENCE_MS));
 	assert_int_equal(report.error, 0);
@@ -189,7 +189,7 @@ static void assert_is_reached(const struct member *member)
 {
 	for (uint32_t lane = 0; lane < LANES; lane++) {
 		uint32_t qpn = member->slot << QPN_SLOT_SHIFT | 0x40 | lane;
-		struct report report;
+		struct report report = {0};
 
 		send_to_qp(qpn);
 		assert_true(heard(member, &report, PATIENCE_MS));
@@ -217,7 +217,7 @@ static void packets_reach_the_slot_and_lane_of_their_qp(void **state)
 static void a_death_moves_nobody_and_a_newcomer_takes_the_place(void **state)
 {
 	struct member members[4], newcomer;
-	struct report report;
+	struct report report = {0};
 
 	for (int i = 0; i < 4; i++)
 		members[i] = member_joined();
@@ -271,7 +271,7 @@ static void a_stopped_member_holds_up_nobody(void **state)
 static void a_newcomer_is_told_when_nobody_answers(void **state)
 {
 	struct member stopped = member_joined(), newcomer;
-	struct report report;
+	struct report report = {0};
 
 	kill(stopped.pid, SIGSTOP);
 	newcomer = member_start();

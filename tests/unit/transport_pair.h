@@ -210,7 +210,7 @@ static inline void side_init(struct pair *pair, struct side *side, char name,
 {
 	side->pair = pair;
 	side->name = name;
-	side->random = name;
+	side->random = (unsigned char)name;
 	side->outbox = (struct outbox){pair_reserve, pair_commit};
 	side->gid.raw[10] = side->gid.raw[11] = 0xff;
 	side->gid.raw[12] = 10;

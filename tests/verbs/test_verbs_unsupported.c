@@ -111,7 +111,7 @@ static void inline_calls_refuse_with_their_name(void **state)
 	REFUSES_ERRNO(ibv_modify_qp_rate_limit(&qp, NULL), "ibv_modify_qp_rate_limit");
 	REFUSES_NULL(ibv_create_flow(&qp, NULL), "ibv_create_flow");
 	REFUSES_NULL(ibv_create_flow_action_esp(context, NULL), "ibv_create_flow_action_esp");
-	REFUSES_NULL(ibv_create_wq(context, NULL), "ibv_create_wq");
+	REFUSES_NULL(ibv_create_wq(context, &(struct ibv_wq_init_attr){0}), "ibv_create_wq");
 	REFUSES_NULL(ibv_create_rwq_ind_table(context, NULL), "ibv_create_rwq_ind_table");
 	REFUSES_NULL(ibv_create_counters(context, NULL), "ibv_create_counters");
 	REFUSES_ERRNO(ibv_query_rt_values_ex(context, NULL), "ibv_query_rt_values");

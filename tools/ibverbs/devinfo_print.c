@@ -219,7 +219,7 @@ static void print_identity(struct ibv_device *device, const struct ibv_device_at
 	printf("\tnode_guid:\t\t\t%s\n", guid_text(attr->node_guid, text));
 	printf("\tsys_image_guid:\t\t\t%s\n", guid_text(attr->sys_image_guid, text));
 	printf("\tvendor_id:\t\t\t0x%04x\n", attr->vendor_id);
-	printf("\tvendor_part_id:\t\t\t%d\n", attr->vendor_part_id);
+	printf("\tvendor_part_id:\t\t\t%u\n", attr->vendor_part_id);
 	printf("\thw_ver:\t\t\t\t0x%X\n", attr->hw_ver);
 	print_board(device);
 	printf("\tphys_port_cnt:\t\t\t%d\n", attr->phys_port_cnt);

@@ -195,7 +195,8 @@ static void stamp_pages(struct pingpong *pp)
 
 static int check_pages(const struct pingpong *pp)
 {
-	const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	const long page_size = sysconf(_SC_PAGESIZE);
+	const uint32_t page = page_size > 0 ? (uint32_t)page_size : 4096;
 	int bad = 0;
 
 	for (uint64_t at = 0; at < pp->options.size; at += page) {

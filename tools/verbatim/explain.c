@@ -57,8 +57,8 @@ static void print_one(const struct reason_text *reason)
 	       "  Advice:         %s.\n"
 	       "  The program got %s%s%s.\n"
 	       "  See             %s\n",
-	       reason->number, reason->name, reason->line, reason->advice, shows_as(reason),
-	       reason->shows.error ? ": " : " in wc.status",
+	       (unsigned int)reason->number, reason->name, reason->line, reason->advice,
+	       shows_as(reason), reason->shows.error ? ": " : " in wc.status",
 	       reason->shows.error ? strerror(reason->shows.error) : "", reason->where);
 }
 
@@ -67,7 +67,8 @@ static int print_all(void)
 	const struct reason_text *reason = NULL;
 
 	while ((reason = reason_next(reason ? reason->number : 0)))
-		printf("%3u  %-28s  %s\n", reason->number, reason->name, reason->line);
+		printf("%3u  %-28s  %s\n", (unsigned int)reason->number, reason->name,
+		       reason->line);
 	return 0;
 }
 

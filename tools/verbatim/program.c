@@ -17,12 +17,13 @@
 
 bool program_find(const char *program, char *path, size_t size)
 {
+	const char *directories = getenv("PATH");
 	char *list, *rest, *dir;
 	bool is_there = false;
 
 	if (strchr(program, '/'))
 		return snprintf(path, size, "%s", program) < (int)size && !access(path, F_OK);
-	rest = list = strdup(getenv("PATH") ? getenv("PATH") : "");
+	rest = list = strdup(directories ? directories : "");
 	while (!is_there && (dir = strsep(&rest, ":")))
 		is_there = snprintf(path, size, "%s/%s", *dir ? dir : ".", program) < (int)size &&
 			   !access(path, F_OK);
