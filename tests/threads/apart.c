@@ -21,7 +21,7 @@ static void run(const int lines[PAIRS], unsigned long ms)
 	uint64_t until;
 	struct rig rig;
 
-	rig_watchdog(50);
+	rig_watchdog(110);
 	rig_open(&rig);
 	for (int i = 0; i < PAIRS; i++) {
 		traffic_open(&ends[i], &rig, lines[i], &stop);

@@ -153,7 +153,7 @@ int main(void)
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 
-	rig_watchdog(50);
+	rig_watchdog(110);
 	CHECK(!ibv_fork_init());
 	rig_open(&rig);
 	cq = ibv_create_cq(rig.context, 4, NULL, NULL, 0);

@@ -177,7 +177,7 @@ static void open_device_keeps_its_size(void)
 
 int main(void)
 {
-	rig_watchdog(50);
+	rig_watchdog(110);
 	keeps_its_size("objects", many_objects, ROUNDS);
 	keeps_its_size("devices", many_devices, OPENINGS);
 	open_device_keeps_its_size();

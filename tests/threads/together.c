@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 	static struct traffic ends[2 * PAIRS];
 	int posters, last;
 
-	rig_watchdog(50);
+	rig_watchdog(110);
 	rig_open(&rig);
 	shared_open();
 	for (int i = 0; i < 2 * PAIRS; i += 2) {
