@@ -14,7 +14,7 @@
 
 enum {
 	ROUNDS = 1000,
-	OPENINGS = 200, /* each leaves the kernel a steering program to free, later and in one go */
+	OPENINGS = 100, /* each leaves the kernel a steering program to free, later and in one go */
 	WARM_UP = 50,	/* tables and the C library's own caches come to their size */
 };
 
