@@ -34,7 +34,8 @@
  * and ibv_get_async_event(), and those only while they wait, may let that happen: a lane's or a
  * queue's lock would never be free again. Stands at the head of what may come to a system call.
  */
-#define UNCANCELLED int uncancelled __attribute__((cleanup(cancel_restore))) = cancel_disable()
+#define UNCANCELLED                                                                                \
+	int uncancelled __attribute__((cleanup(cancel_restore), unused)) = cancel_disable()
 
 static inline int cancel_disable(void)
 {
