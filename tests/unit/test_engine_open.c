@@ -371,6 +371,44 @@ static void a_process_may_exit_with_all_open(void **state)
 	two_processes(false, true);
 }
 
+/* Opens, talks to itself, closes, again and again, beside others that do the same. */
+static void *talk_to_oneself(void *data)
+{
+	struct side *self = calloc(1, sizeof(*self));
+	enum ibv_wc_opcode opcode;
+
+	for (int life = 0; life < 5; life++) {
+		side_open(self, IBV_QPT_RC);
+		self->sleeps = (life + *(int *)data) % 2;
+		self->peer = self->self;
+		side_connect(self);
+		for (int round = 0; round < 40; round++) {
+			post_receive(self);
+			post_send(self, (uint32_t)round * 331 + 1);
+			complete(self, &opcode);
+			complete(self, &opcode);
+		}
+		side_close(self);
+	}
+	free(self);
+	return NULL;
+}
+
+static void threads_share_the_lanes(void **state)
+{
+	enum { THREADS = 5 };
+	pthread_t threads[THREADS];
+	int numbers[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		numbers[i] = i;
+		assert_int_equal(pthread_create(&threads[i], NULL, talk_to_oneself, &numbers[i]),
+				 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static void side_listen(struct side *s, uint32_t qkey)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};
@@ -570,6 +608,7 @@ int main(void)
 	    TEST(polling_processes_exchange_messages),
 	    TEST(sleeping_processes_exchange_messages),
 	    TEST(a_process_may_exit_with_all_open),
+	    TEST(threads_share_the_lanes),
 	    TEST(a_packet_that_another_process_passes_on_arrives),
 	    TEST(changes_of_the_interface_reach_the_port),
 	    TEST(a_child_of_fork_starts_anew),
