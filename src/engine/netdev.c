@@ -10,6 +10,7 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +181,7 @@ static int collect(struct nl_cache *links, struct nl_cache *addrs, struct netdev
 	return count;
 }
 
-int netdev_list(struct netdev **list)
+static int list_all(struct netdev **list)
 {
 	struct nl_sock *sock = nl_socket_alloc();
 	struct nl_cache *links = NULL, *addrs = NULL;
@@ -199,6 +200,39 @@ int netdev_list(struct netdev **list)
 	if (links)
 		nl_cache_free(links);
 	nl_socket_free(sock);
+	return result;
+}
+
+/*
+ * libnl has locks of its own, which a child would find held by a thread that it does not have, and
+ * wait for ever: in exit() too, where libnl takes them. So nobody is in libnl when the program
+ * forks. This lock is the last to be taken, and so first to be told of forks, before any other
+ * constructor.
+ */
+static pthread_mutex_t in_libnl = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&in_libnl);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&in_libnl);
+}
+
+__attribute__((constructor(101))) static void follow_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+int netdev_list(struct netdev **list)
+{
+	int result;
+
+	pthread_mutex_lock(&in_libnl);
+	result = list_all(list);
+	pthread_mutex_unlock(&in_libnl);
 	return result;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Forks in the middle of traffic on two pairs of queue pairs, while other threads open and close
- * devices and register memory, so that every lock is held at some fork: children that leave at
- * once, by exit() or by exec, that try what they inherited, and that open the device for themselves
- * and send to the parent. The parent's traffic goes on undisturbed.
+ * Forks in the middle of traffic on two pairs of queue pairs, while other threads list, open and
+ * close devices and register memory, so that every lock is held at some fork: children that leave
+ * at once, by exit() or by exec, that try what they inherited, and that open the device for
+ * themselves and send to the parent. The parent's traffic goes on undisturbed.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #include "rig.h"
 
-enum { PAIRS = 2, ROUNDS = 12, CHILD_MS = 100 };
+enum { PAIRS = 2, ROUNDS = 12, EXITS = 8, CHILD_MS = 100 };
 
 static struct rig rig;
 static atomic_bool stop;
@@ -26,6 +26,18 @@ static void *opener(void *unused)
 
 		rig_open(&another);
 		rig_close(&another);
+	}
+	return NULL;
+}
+
+/* Most of its time is netlink's, whose library has locks of its own. */
+static void *lister(void *unused)
+{
+	while (!atomic_load(&stop)) {
+		struct ibv_device **list = ibv_get_device_list(NULL);
+
+		CHECK(list);
+		ibv_free_device_list(list);
 	}
 	return NULL;
 }
@@ -149,7 +161,7 @@ static void child_that_sends_to_the_parent(void)
 
 int main(void)
 {
-	pthread_t threads[2 * PAIRS + 2];
+	pthread_t threads[2 * PAIRS + 3];
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 
@@ -172,14 +184,16 @@ int main(void)
 		CHECK(!pthread_create(&threads[i], NULL, traffic_run, &ends[i]));
 	CHECK(!pthread_create(&threads[2 * PAIRS], NULL, opener, NULL));
 	CHECK(!pthread_create(&threads[2 * PAIRS + 1], NULL, registrar, &ends[0]));
+	CHECK(!pthread_create(&threads[2 * PAIRS + 2], NULL, lister, NULL));
 	for (int i = 0; i < ROUNDS; i++) {
-		child_that_exits();
+		for (int j = 0; j < EXITS; j++)
+			child_that_exits();
 		child_that_runs_another_program();
 		child_that_tries_what_it_inherited(qp, cq);
 		child_that_sends_to_the_parent();
 	}
 	atomic_store(&stop, true);
-	for (int i = 0; i < 2 * PAIRS + 2; i++)
+	for (int i = 0; i < 2 * PAIRS + 3; i++)
 		CHECK(!pthread_join(threads[i], NULL));
 	for (int i = 0; i < 2 * PAIRS; i++)
 		traffic_close(&ends[i]);
