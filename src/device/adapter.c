@@ -31,6 +31,7 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 	port_init(&adapter->port);
 	mcast_init(&adapter->mcast);
 	pthread_mutex_init(&adapter->lock, NULL);
+	CDS_INIT_LIST_HEAD(&adapter->domains);
 	return 0;
 }
 
@@ -57,7 +58,7 @@ static void describe_basic(const struct adapter *adapter, struct ibv_device_attr
 	attr->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				 IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
 				 IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-				 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+				 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
 	attr->max_sge = MAX_SGE;
 	attr->max_sge_rd = MAX_SGE;
 	attr->max_cq = MAX_CQ;

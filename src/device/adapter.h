@@ -14,6 +14,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <urcu/list.h>
+
 #include "base/table.h"
 #include "device/limits.h"
 #include "device/mcast.h"
@@ -60,7 +62,8 @@ struct adapter {
 	struct port port;
 	struct mcast mcast;
 
-	pthread_mutex_t lock; /* of creation and destruction, never on a packet's way */
+	pthread_mutex_t lock;	      /* of creation and destruction, never on a packet's way */
+	struct cds_list_head domains; /* of XRC; under the lock */
 	atomic_uint pd_count, cq_count, ah_count, mcast_count;
 	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */
 

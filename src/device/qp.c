@@ -11,6 +11,7 @@
 #include "device/cq.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "device/xrcd.h"
 #include "explain/reason.h"
 
 enum {
@@ -23,15 +24,33 @@ enum {
 	SEND_OPS_RC = SEND_OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 		      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
 		      IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
-	INIT_ATTR_KNOWN =
-	    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	INIT_ATTR_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			  IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 };
+
+static bool is_xrc(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+static uint64_t send_ops_of(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+		return SEND_OPS_RC;
+	case IBV_QPT_UC:
+		return SEND_OPS_UC;
+	case IBV_QPT_XRC_RECV:
+		return 0;
+	default:
+		return SEND_OPS_DATAGRAM;
+	}
+}
 
 static int check_extended(const struct ibv_qp_init_attr_ex *attr)
 {
-	uint64_t ops = attr->qp_type == IBV_QPT_RC   ? SEND_OPS_RC
-		       : attr->qp_type == IBV_QPT_UC ? SEND_OPS_UC
-						     : SEND_OPS_DATAGRAM;
+	uint64_t ops = send_ops_of(attr->qp_type);
 
 	if (attr->comp_mask & ~(uint32_t)INIT_ATTR_KNOWN)
 		return refuse(REASON_QP_EXTENSION,
@@ -60,27 +79,80 @@ static int check_cap(const struct adapter *adapter, const struct ibv_qp_cap *cap
 	return 0;
 }
 
+static bool has_xrcd(const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd;
+}
+
+struct adapter *qp_adapter_of(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+	if (pd)
+		return pd->adapter;
+	return has_xrcd(attr) ? xrcd_of(attr->xrcd)->adapter : NULL;
+}
+
+static int check_type(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+	switch (attr->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+	case IBV_QPT_XRC_SEND:
+		break;
+	case IBV_QPT_XRC_RECV:
+		return has_xrcd(attr)
+			   ? 0
+			   : refuse(REASON_QP_NO_XRCD, "comp_mask is %#x", attr->comp_mask);
+	default:
+		return refuse(REASON_QP_TYPE, "qp_type is %d", attr->qp_type);
+	}
+	return pd ? 0 : refuse(REASON_QP_NO_PD, "comp_mask is %#x", attr->comp_mask);
+}
+
+static int check_cq(const struct adapter *adapter, struct ibv_cq *cq, const char *name)
+{
+	if (!cq)
+		return refuse(REASON_QP_NO_CQ, "%s is NULL", name);
+	if (cq_of(cq)->adapter != adapter)
+		return refuse(REASON_QP_OTHER_DEVICE, "the PD is of %s, %s of %s", adapter->name,
+			      name, cq_of(cq)->adapter->name);
+	return 0;
+}
+
 static int check(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
 {
-	const struct adapter *adapter = pd->adapter;
-	int ret;
+	const struct adapter *adapter;
+	int ret = check_type(pd, attr);
 
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD)
-		return refuse(REASON_QP_TYPE, "qp_type is %d", attr->qp_type);
-	ret = check_extended(attr);
+	if (!ret)
+		ret = check_extended(attr);
 	if (ret)
 		return ret;
-	if (!attr->send_cq || !attr->recv_cq)
-		return refuse(REASON_QP_NO_CQ, "%s is NULL", attr->send_cq ? "recv_cq" : "send_cq");
-	if (cq_of(attr->send_cq)->adapter != adapter || cq_of(attr->recv_cq)->adapter != adapter)
-		return refuse(REASON_QP_OTHER_DEVICE, "the PD is of %s, its CQs of %s and %s",
-			      adapter->name, cq_of(attr->send_cq)->adapter->name,
-			      cq_of(attr->recv_cq)->adapter->name);
-	if (attr->srq && srq_of(attr->srq)->adapter != adapter)
+	adapter = qp_adapter_of(pd, attr);
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		ret = check_cq(adapter, attr->send_cq, "send_cq");
+	if (!ret && !is_xrc(attr->qp_type))
+		ret = check_cq(adapter, attr->recv_cq, "recv_cq");
+	if (ret)
+		return ret;
+	if (!is_xrc(attr->qp_type) && attr->srq && srq_of(attr->srq)->adapter != adapter)
 		return refuse(REASON_QP_OTHER_DEVICE, "the PD is of %s, the SRQ of %s",
 			      adapter->name, srq_of(attr->srq)->adapter->name);
 	return check_cap(adapter, &attr->cap, attr->srq);
+}
+
+/* What an XRC QP does not have is not looked at. */
+static void clear_unused(struct ibv_qp_init_attr_ex *attr)
+{
+	if (!is_xrc(attr->qp_type))
+		return;
+	attr->recv_cq = NULL;
+	attr->srq = NULL;
+	attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		return;
+	attr->send_cq = NULL;
+	memset(&attr->cap, 0, sizeof(attr->cap));
 }
 
 static uint32_t power_of_two(uint32_t n)
@@ -140,33 +212,55 @@ static void queues_fini(struct qp *qp)
 /* What the QP is made of cannot go before it. */
 static void take_references(struct qp *qp)
 {
-	atomic_fetch_add(&qp->pd->users, 1);
-	atomic_fetch_add(&qp->send_cq->users, 1);
-	atomic_fetch_add(&qp->recv_cq->users, 1);
+	if (qp->pd)
+		atomic_fetch_add(&qp->pd->users, 1);
+	if (qp->send_cq)
+		atomic_fetch_add(&qp->send_cq->users, 1);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, 1);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, 1);
+	if (!qp->xrcd)
+		return;
+	qp->domain = qp->xrcd->domain;
+	xrc_domain_get(qp->adapter, qp->domain);
+	atomic_fetch_add(&qp->xrcd->users, 1);
+}
+
+void qp_leave_xrcd(struct qp *qp)
+{
+	if (qp->xrcd)
+		atomic_fetch_sub(&qp->xrcd->users, 1);
+	qp->xrcd = NULL;
 }
 
 static void drop_references(struct qp *qp)
 {
+	qp_leave_xrcd(qp);
+	if (qp->domain)
+		xrc_domain_put(qp->adapter, qp->domain);
 	if (qp->srq)
 		atomic_fetch_sub(&qp->srq->users, 1);
-	atomic_fetch_sub(&qp->recv_cq->users, 1);
-	atomic_fetch_sub(&qp->send_cq->users, 1);
-	atomic_fetch_sub(&qp->pd->users, 1);
+	if (qp->recv_cq)
+		atomic_fetch_sub(&qp->recv_cq->users, 1);
+	if (qp->send_cq)
+		atomic_fetch_sub(&qp->send_cq->users, 1);
+	if (qp->pd)
+		atomic_fetch_sub(&qp->pd->users, 1);
 }
 
 static void fill(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
 {
-	qp->adapter = pd->adapter;
+	qp->adapter = qp_adapter_of(pd, attr);
 	qp->pd = pd;
-	qp->send_cq = cq_of(attr->send_cq);
-	qp->recv_cq = cq_of(attr->recv_cq);
+	qp->send_cq = attr->send_cq ? cq_of(attr->send_cq) : NULL;
+	qp->recv_cq = attr->recv_cq ? cq_of(attr->recv_cq) : NULL;
+	qp->xrcd = attr->qp_type == IBV_QPT_XRC_RECV ? xrcd_of(attr->xrcd) : NULL;
 	qp->srq = attr->srq ? srq_of(attr->srq) : NULL;
 	qp->type = attr->qp_type;
 	qp->sq_sig_all = attr->sq_sig_all;
 	atomic_init(&qp->state, IBV_QPS_RESET);
-	qp->ibv.pd = &pd->ibv;
+	qp->ibv.pd = pd ? &pd->ibv : NULL;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.send_cq = attr->send_cq;
 	qp->ibv.recv_cq = attr->recv_cq;
@@ -212,6 +306,9 @@ int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 
 	if (ret)
 		return ret;
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		pd = NULL;
+	clear_unused(attr);
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a QP");
@@ -247,11 +344,18 @@ int qp_unlist(struct qp *qp)
 	return 0;
 }
 
+/* Those in the CQs of XRC SRQs stay: they are of messages that the SRQ's owner has received. */
+void qp_forget_completions(struct qp *qp)
+{
+	if (qp->send_cq)
+		cq_forget(qp->send_cq, qp->number);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		cq_forget(qp->recv_cq, qp->number);
+}
+
 void qp_free(struct qp *qp)
 {
-	cq_forget(qp->send_cq, qp->number);
-	if (qp->recv_cq != qp->send_cq)
-		cq_forget(qp->recv_cq, qp->number);
+	qp_forget_completions(qp);
 	drop_references(qp);
 	queues_fini(qp);
 	free(qp);

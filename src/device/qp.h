@@ -26,6 +26,8 @@ struct pd;
 struct requester;
 struct responder;
 struct seat;
+struct xrcd;
+struct xrc_domain;
 
 /* A send work request as posted; kept until it is complete. Host order, but for imm_data. */
 struct send_wqe {
@@ -39,6 +41,7 @@ struct send_wqe {
 	};
 	uint64_t remote_addr; /* RDMA, atomics, FLUSH */
 	uint32_t rkey;
+	uint32_t remote_srqn; /* XRC: who shall receive */
 	union {
 		struct {
 			uint64_t compare_add, swap;
@@ -82,10 +85,12 @@ struct qp {
 		struct ibv_qp_ex ibv_ex;
 	};
 	struct adapter *adapter;
-	struct pd *pd;
-	struct cq *send_cq, *recv_cq;
-	struct srq *srq; /* NULL: its own queue, `rq` */
-	uint32_t number; /* 24 bits, slot included */
+	struct pd *pd;		      /* NULL: XRC_RECV, whose SRQs have one each */
+	struct cq *send_cq, *recv_cq; /* NULL: XRC has one at most */
+	struct srq *srq;	      /* NULL: its own queue, `rq` */
+	struct xrcd *xrcd;	      /* XRC_RECV: as it was created with; NULL when let go */
+	struct xrc_domain *domain;    /* XRC_RECV: where its SRQs are */
+	uint32_t number;	      /* 24 bits, slot included */
 	enum ibv_qp_type type;
 	bool sq_sig_all;
 	atomic_uint groups; /* multicast groups that it is attached to */
@@ -113,17 +118,38 @@ static inline struct qp *qp_of(struct ibv_qp *ibv)
 	return (struct qp *)ibv;
 }
 
+/* Acknowledged: RC and XRC. */
+static inline bool qp_is_reliable(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ||
+	       qp->type == IBV_QPT_XRC_RECV;
+}
+
+/* XRC QPs have a send queue or none, and never receives of their own (A14). */
+static inline bool qp_is_xrc(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV;
+}
+
 static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)
 {
 	return (struct send_wqe *)(sq->ring + (size_t)(index & (sq->max_wr - 1)) * sq->stride);
 }
 
 /*
- * RC, UC or UD. attr->cap gets what it got (max_wr is rounded up to a power of two). The QP is in
- * the table, so packets can find it, but in RESET it takes none. The requester and responder are
- * the transport's to add (transport.h has the call that does both).
+ * RC, UC, UD or XRC; `pd` is NULL for XRC_RECV, which has an XRCD instead. attr->cap gets what it
+ * got (max_wr is rounded up to a power of two). The QP is in the table, so packets can find it, but
+ * in RESET it takes none. The requester and responder are the transport's to add (transport.h has
+ * the call that does both).
  */
 int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
+
+/* Which adapter such a QP is of; NULL when neither a PD nor an XRCD says. */
+struct adapter *qp_adapter_of(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr);
+
+/* An XRC_RECV QP lets go of its XRCD, which its creator may close then; others still have it open.
+ */
+void qp_leave_xrcd(struct qp *qp);
 
 /*
  * Takes it out of the table; EBUSY while attached to a multicast group. Then, after a quiesce,
@@ -131,6 +157,7 @@ int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
  */
 int qp_unlist(struct qp *qp);
 void qp_free(struct qp *qp);
+void qp_forget_completions(struct qp *qp);
 
 /*
  * Checks a transition against the table (required and optional attributes, ranges) and takes over

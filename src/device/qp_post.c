@@ -138,7 +138,7 @@ int wqe_set_ud(struct qp *qp, struct send_wqe *wqe, const struct ibv_ah *ibv, ui
 
 /* ---- the checks ---- */
 
-enum { ON_RC = 1, ON_UC = 2, ON_UD = 4 };
+enum { ON_RC = 1, ON_UC = 2, ON_UD = 4 }; /* XRC has what RC has */
 
 /* Which types take an opcode (9.4, Table 36; 10.8.2), and what goes with it. */
 static const struct {
@@ -168,6 +168,8 @@ static int check_state(const struct qp *qp)
 {
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_acquire);
 
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return refuse(REASON_XRC_RECV_SENDS, "QP %#x", qp->number);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
 		return refuse(REASON_SEND_STATE, "QP %#x is in %s", qp->number,
 			      qp_state_name(state));
@@ -176,7 +178,7 @@ static int check_state(const struct qp *qp)
 
 static int check_opcode(const struct qp *qp, const struct send_wqe *wqe)
 {
-	uint8_t type = qp->type == IBV_QPT_RC ? ON_RC : qp->type == IBV_QPT_UC ? ON_UC : ON_UD;
+	uint8_t type = qp_is_reliable(qp) ? ON_RC : qp->type == IBV_QPT_UC ? ON_UC : ON_UD;
 	const char *type_name = type == ON_RC ? "RC" : type == ON_UC ? "UC" : "UD";
 
 	if ((unsigned int)wqe->opcode >= sizeof(opcodes) / sizeof(opcodes[0]) ||
@@ -274,6 +276,7 @@ static int fill(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *w
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->send_flags;
+	wqe->remote_srqn = qp->type == IBV_QPT_XRC_SEND ? wr->qp_type.xrc.remote_srqn : 0;
 	if (qp->sq_sig_all)
 		wqe->flags |= IBV_SEND_SIGNALED;
 	ret = check_opcode(qp, wqe);
@@ -327,7 +330,9 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_acquire);
 	int ret = 0;
 
-	if (qp->srq)
+	if (qp_is_xrc(qp))
+		ret = refuse(REASON_XRC_RECEIVES, "QP %#x", qp->number);
+	else if (qp->srq)
 		ret = refuse(REASON_RECV_HAS_SRQ, "QP %#x receives from SRQ %u", qp->number,
 			     qp->srq->number);
 	else if (state == IBV_QPS_RESET)

@@ -14,9 +14,12 @@
 #include "wire/mtu.h"
 #include "wire/psn.h"
 
-enum { RC, UC, UD, TYPES };
+enum { RC, UC, UD, XRC_SEND, XRC_RECV, TYPES };
 enum {
 	ALT = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE,
+	/* Of the other half of an XRC connection: programs, perftest among them, set both alike. */
+	OTHERS_RTR = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	OTHERS_RTS = IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 	RTR_CONNECTED = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
 
 	MAX_TIMEOUT = 31,
@@ -48,6 +51,8 @@ static const struct rule rules[] = {
 	 [RC] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
 	 [UC] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
 	 [UD] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+	 [XRC_SEND] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+	 [XRC_RECV] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
      }},
     {IBV_QPS_INIT,
      IBV_QPS_INIT,
@@ -55,6 +60,8 @@ static const struct rule rules[] = {
 	 [RC] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	 [UC] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	 [UD] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+	 [XRC_SEND] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+	 [XRC_RECV] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
      }},
     {IBV_QPS_INIT,
      IBV_QPS_RTR,
@@ -63,6 +70,10 @@ static const struct rule rules[] = {
 		 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	 [UC] = {true, RTR_CONNECTED, IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
 	 [UD] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	 [XRC_SEND] = {true, RTR_CONNECTED,
+		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | OTHERS_RTR},
+	 [XRC_RECV] = {true, RTR_CONNECTED | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
      }},
     {IBV_QPS_RTR,
      IBV_QPS_RTS,
@@ -73,6 +84,13 @@ static const struct rule rules[] = {
 		 IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT},
 	 [UC] = {true, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
 	 [UD] = {true, IBV_QP_SQ_PSN, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	 [XRC_SEND] = {true,
+		       IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			   IBV_QP_MAX_QP_RD_ATOMIC,
+		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
+	 [XRC_RECV] = {true, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT,
+		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT |
+			   OTHERS_RTS},
      }},
     {IBV_QPS_RTS,
      IBV_QPS_RTS,
@@ -80,6 +98,9 @@ static const struct rule rules[] = {
 	 [RC] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT},
 	 [UC] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
 	 [UD] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	 [XRC_SEND] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
+	 [XRC_RECV] = {true, 0,
+		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT},
      }},
     {IBV_QPS_RTS,
      IBV_QPS_SQD,
@@ -87,6 +108,8 @@ static const struct rule rules[] = {
 	 [RC] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 	 [UC] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
 	 [UD] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	 [XRC_SEND] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+	 [XRC_RECV] = {true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
      }},
     {IBV_QPS_SQD,
      IBV_QPS_RTS,
@@ -94,6 +117,9 @@ static const struct rule rules[] = {
 	 [RC] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT},
 	 [UC] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
 	 [UD] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	 [XRC_SEND] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
+	 [XRC_RECV] = {true, 0,
+		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT},
      }},
     {IBV_QPS_SQD,
      IBV_QPS_SQD,
@@ -104,6 +130,13 @@ static const struct rule rules[] = {
 		     IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ALT},
 	 [UC] = {true, 0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ALT},
 	 [UD] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+	 [XRC_SEND] = {true, 0,
+		       IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+			   IBV_QP_PKEY_INDEX | ALT},
+	 [XRC_RECV] = {true, 0,
+		       IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC |
+			   IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ALT},
      }},
     {IBV_QPS_SQE,
      IBV_QPS_RTS,
@@ -175,12 +208,25 @@ const char *qp_state_name(enum ibv_qp_state state)
 
 static int type_index(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC ? RC : type == IBV_QPT_UC ? UC : UD;
+	switch (type) {
+	case IBV_QPT_RC:
+		return RC;
+	case IBV_QPT_UC:
+		return UC;
+	case IBV_QPT_XRC_SEND:
+		return XRC_SEND;
+	case IBV_QPT_XRC_RECV:
+		return XRC_RECV;
+	default:
+		return UD;
+	}
 }
 
 static const char *type_name(const struct qp *qp)
 {
-	static const char *const names[] = {[RC] = "RC", [UC] = "UC", [UD] = "UD"};
+	static const char *const names[] = {
+	    [RC] = "RC", [UC] = "UC", [UD] = "UD", [XRC_SEND] = "XRC_SEND", [XRC_RECV] = "XRC_RECV",
+	};
 
 	return names[type_index(qp->type)];
 }
@@ -342,9 +388,7 @@ static void reset(struct qp *qp)
 	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
 	pthread_spin_unlock(&qp->sq.lock);
 	recv_queue_clear(&qp->rq);
-	cq_forget(qp->send_cq, qp->number);
-	if (qp->recv_cq != qp->send_cq)
-		cq_forget(qp->recv_cq, qp->number);
+	qp_forget_completions(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->av, 0, sizeof(qp->av));
 	qp->pkey = 0;

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "device/adapter.h"
+#include "device/cq.h"
 #include "device/pd.h"
 #include "device/srq.h"
+#include "device/xrcd.h"
 #include "explain/reason.h"
 
 /* ---- the ring ---- */
@@ -167,11 +169,85 @@ static int check_attr(const struct adapter *adapter, const struct ibv_srq_attr *
 	return 0;
 }
 
+static int check_xrc(const struct adapter *adapter, const struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		return refuse(REASON_SRQ_NO_XRCD, "comp_mask is %#x", attr->comp_mask);
+	if (xrcd_of(attr->xrcd)->adapter != adapter)
+		return refuse(REASON_SRQ_OTHER_DEVICE, "the PD is of %s, the XRCD of %s",
+			      adapter->name, xrcd_of(attr->xrcd)->adapter->name);
+	return 0;
+}
+
+static int check_type(const struct adapter *adapter, const struct ibv_srq_init_attr_ex *attr)
+{
+	int ret = 0;
+
+	if (attr->srq_type == IBV_SRQT_BASIC)
+		return 0;
+	if (attr->srq_type != IBV_SRQT_XRC)
+		return refuse(REASON_SRQ_TYPE, "srq_type is %d", attr->srq_type);
+	ret = check_xrc(adapter, attr);
+	if (ret)
+		return ret;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)
+		return refuse(REASON_SRQ_NO_CQ, "comp_mask is %#x", attr->comp_mask);
+	if (cq_of(attr->cq)->adapter != adapter)
+		return refuse(REASON_SRQ_OTHER_DEVICE, "the PD is of %s, the CQ of %s",
+			      adapter->name, cq_of(attr->cq)->adapter->name);
+	return 0;
+}
+
+static void take_references(struct srq *srq, const struct ibv_srq_init_attr_ex *attr)
+{
+	srq->type = attr->srq_type;
+	atomic_fetch_add(&srq->pd->users, 1);
+	if (srq->type == IBV_SRQT_BASIC)
+		return;
+	srq->cq = cq_of(attr->cq);
+	atomic_fetch_add(&srq->cq->users, 1);
+	if (srq->type == IBV_SRQT_XRC) {
+		srq->xrcd = xrcd_of(attr->xrcd);
+		atomic_fetch_add(&srq->xrcd->users, 1);
+	}
+}
+
+static void drop_references(struct srq *srq)
+{
+	if (srq->xrcd)
+		atomic_fetch_sub(&srq->xrcd->users, 1);
+	if (srq->cq)
+		atomic_fetch_sub(&srq->cq->users, 1);
+	atomic_fetch_sub(&srq->pd->users, 1);
+}
+
+uint32_t srq_wire_number(const struct srq *srq)
+{
+	return srq->adapter->slot << QPN_SLOT_SHIFT | srq->number;
+}
+
 int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq)
+{
+	struct ibv_srq_init_attr_ex ex = {
+	    .srq_context = attr->srq_context,
+	    .attr = attr->attr,
+	    .srq_type = IBV_SRQT_BASIC,
+	};
+	int ret = srq_create_ex(pd, &ex, srq);
+
+	if (!ret)
+		attr->attr = ex.attr;
+	return ret;
+}
+
+int srq_create_ex(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct srq **srq)
 {
 	struct adapter *adapter = pd->adapter;
 	struct srq *new;
 	int ret = check_attr(adapter, &attr->attr);
+
+	if (!ret)
+		ret = check_type(adapter, attr);
 
 	if (ret)
 		return ret;
@@ -182,8 +258,10 @@ int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq)
 	}
 	new->adapter = adapter;
 	new->pd = pd;
+	take_references(new, attr);
 	ret = table_add(&adapter->srqs, 1, 0, new, &new->number);
 	if (ret) {
+		drop_references(new);
 		recv_queue_fini(&new->queue);
 		free(new);
 		return ret == -ENOSPC ? refuse(REASON_TOO_MANY_SRQS, "%s has %u SRQs already",
@@ -194,7 +272,6 @@ int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr, struct srq **srq)
 	new->ibv.srq_context = attr->srq_context;
 	new->ibv.handle = new->number;
 	attr->attr.max_wr = new->queue.max_wr;
-	atomic_fetch_add(&pd->users, 1);
 	*srq = new;
 	return 0;
 }
@@ -217,7 +294,7 @@ int srq_destroy(struct srq *srq)
 	table_remove(&srq->adapter->srqs, srq->number);
 	if (srq->adapter->host->quiesce)
 		srq->adapter->host->quiesce(srq->adapter);
-	atomic_fetch_sub(&srq->pd->users, 1);
+	drop_references(srq);
 	recv_queue_fini(&srq->queue);
 	free(srq);
 	return 0;

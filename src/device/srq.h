@@ -13,7 +13,9 @@
 #include <infiniband/verbs.h>
 
 struct adapter;
+struct cq;
 struct pd;
+struct xrcd;
 
 struct recv_wqe {
 	uint64_t wr_id;
@@ -55,6 +57,9 @@ struct srq {
 	struct ibv_srq ibv; /* first */
 	struct adapter *adapter;
 	struct pd *pd;
+	enum ibv_srq_type type;
+	struct cq *cq;	   /* XRC, TM: where messages complete */
+	struct xrcd *xrcd; /* XRC */
 	struct recv_queue queue;
 	uint32_t limit; /* under queue.lock: below it, IBV_EVENT_SRQ_LIMIT_REACHED once */
 	uint32_t number;
@@ -68,7 +73,14 @@ static inline struct srq *srq_of(struct ibv_srq *ibv)
 }
 
 int srq_create(struct pd *pd, struct ibv_srq_init_attr *attr,
-	       struct srq **srq);	   /* attr gets what it got */
+	       struct srq **srq); /* attr gets what it got */
+
+/* Of every type. What the type needs has to be there: XRC an XRCD and a CQ. */
+int srq_create_ex(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct srq **srq);
+
+/* The number by which XRC requests name it, the process's slot included. */
+uint32_t srq_wire_number(const struct srq *srq);
+
 int srq_destroy(struct srq *srq);	   /* EBUSY while it has users */
 int srq_check_idle(const struct srq *srq); /* that refusal alone */
 int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask);

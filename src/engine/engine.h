@@ -86,6 +86,9 @@ void engine_doorbell(struct qp *qp);
  */
 bool engine_poll(struct cq *cq);
 
+/* QPs of any lane may complete here: that of an XRC SRQ. */
+void engine_tie_cq(struct cq *cq);
+
 /* The program is about to sleep on this CQ (ibv_req_notify_cq): the lanes' own threads take over
  * now. */
 void engine_will_sleep(struct cq *cq);

@@ -76,16 +76,19 @@ static int take_seat(struct qp *qp)
 		free(seat);
 		return refuse(REASON_NO_ENGINE_MEMORY, "QP");
 	}
-	atomic_fetch_or(&qp->send_cq->lanes, 1u << lane->index);
-	atomic_fetch_or(&qp->recv_cq->lanes, 1u << lane->index);
+	if (qp->send_cq)
+		atomic_fetch_or(&qp->send_cq->lanes, 1u << lane->index);
+	if (qp->recv_cq)
+		atomic_fetch_or(&qp->recv_cq->lanes, 1u << lane->index);
 	return 0;
 }
 
 int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 {
+	struct adapter *adapter = qp_adapter_of(pd, attr);
 	int error;
 
-	if (is_dead(pd->adapter))
+	if (adapter && is_dead(adapter))
 		return refuse_forked();
 	error = transport_create_qp(pd, attr, qp);
 	if (error)
@@ -93,7 +96,7 @@ int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp 
 	error = take_seat(*qp);
 	if (error) {
 		qp_unlist(*qp);
-		pd->adapter->host->quiesce(pd->adapter);
+		adapter->host->quiesce(adapter);
 		transport_free_qp(*qp);
 	}
 	return error;
@@ -181,6 +184,11 @@ int engine_detach_mcast(struct qp *qp, const union ibv_gid *group)
 void engine_doorbell(struct qp *qp)
 {
 	lane_doorbell(qp->seat->lane, qp->seat);
+}
+
+void engine_tie_cq(struct cq *cq)
+{
+	atomic_store(&cq->lanes, (1u << station_of(cq->adapter)->engine->lane_count) - 1);
 }
 
 bool engine_poll(struct cq *cq)

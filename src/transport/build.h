@@ -11,6 +11,14 @@
 #include "transport/requester.h"
 #include "wire/parse.h"
 
+/* The high bits of all its opcodes. */
+static inline uint8_t transport_of(const struct qp *qp)
+{
+	if (qp_is_xrc(qp))
+		return TRANSPORT_XRC;
+	return qp->type == IBV_QPT_UC ? TRANSPORT_UC : TRANSPORT_RC;
+}
+
 /* The BTH of every packet of a connected QP; MigReq is 1 (no path migration: 17.2.8, and ConnectX
  * insists). */
 static inline struct bth bth_of(const struct qp *qp, uint8_t opcode, uint32_t psn)

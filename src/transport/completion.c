@@ -67,10 +67,13 @@ void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status
 
 void recv_complete(struct qp *qp, struct ibv_wc *wc, bool is_solicited, uint64_t now)
 {
+	struct cq *cq = receive_cq(qp);
+
 	wc->wr_id = qp->responder->recv.wr_id;
 	wc->qp_num = qp->number;
 	qp->responder->has_recv = false;
-	push(qp, qp->recv_cq, wc, is_solicited, now);
+	if (cq)
+		push(qp, cq, wc, is_solicited, now);
 }
 
 void recv_complete_error(struct qp *qp, enum ibv_wc_status status, enum reason reason, uint64_t now)

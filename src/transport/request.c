@@ -162,9 +162,8 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is
 	enum reason reason;
 	uint8_t *to;
 
-	wire.bth = bth_of(qp, (qp->type == IBV_QPT_UC ? TRANSPORT_UC : TRANSPORT_RC) | operation,
-			  requester->psn);
-	wire.bth.ack_req = qp->type == IBV_QPT_RC && (is_last || is_pressed);
+	wire.bth = bth_of(qp, transport_of(qp) | operation, requester->psn);
+	wire.bth.ack_req = qp_is_reliable(qp) && (is_last || is_pressed);
 	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
 			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
 	wire.bth.fecn = qp->type == IBV_QPT_UC && pace_asks(qp);
@@ -172,6 +171,7 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is
 	wire.reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
 	wire.imm = be32toh(wqe->imm_data);
 	wire.ieth = wqe->invalidate_rkey;
+	wire.xrceth = wqe->remote_srqn;
 	to = packet_open(outbox, &qp->av, &wire);
 	if (!to)
 		return SENT_FULL;
@@ -265,8 +265,9 @@ static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct
 		psns = read_psns(requester, wqe);
 	if (!psns)
 		return SENT_WAIT;
-	wire.bth = bth_of(qp, TRANSPORT_RC | operations_of(wqe->opcode)->only, requester->psn);
+	wire.bth = bth_of(qp, transport_of(qp) | operations_of(wqe->opcode)->only, requester->psn);
 	wire.bth.ack_req = true;
+	wire.xrceth = wqe->remote_srqn;
 	wire.payload_length = 0;
 	fill_answered(qp, wqe, psns, &wire);
 	to = packet_open(outbox, &qp->av, &wire);

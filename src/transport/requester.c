@@ -60,7 +60,7 @@ void requester_settle(struct qp *qp, uint64_t now)
 	requester->has_failed = false;
 	send_complete(qp, sq_wqe(&qp->sq, head), requester->failed_status, requester->failed_reason,
 		      now);
-	if (qp->type == IBV_QPT_RC)
+	if (qp_is_reliable(qp))
 		qp_enter_error(qp, now);
 	else
 		qp_enter_send_error(qp, now);
@@ -164,8 +164,8 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 		sent = request_begin(qp, wqe);
 	}
 	if (sent == SENT)
-		sent = qp->type == IBV_QPT_RC ? send_reliably(qp, wqe, outbox, now, bytes)
-					      : send_unreliably(qp, wqe, outbox, now, bytes);
+		sent = qp_is_reliable(qp) ? send_reliably(qp, wqe, outbox, now, bytes)
+					  : send_unreliably(qp, wqe, outbox, now, bytes);
 	if (sent == SENT_FAILED)
 		requester_settle(qp, now);
 	return sent;

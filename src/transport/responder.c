@@ -65,6 +65,7 @@ static enum verdict validate_and_execute(struct arrival *arrival)
 {
 	static enum verdict (*const pipeline[])(struct arrival *) = {
 	    check_sequence,  /* 9.7.4.1.2 */
+	    check_srq,	     /* A14 */
 	    check_enabled,   /* 9.7.4.1.3 */
 	    check_resources, /* 9.7.4.1.4 */
 	    check_length,    /* 9.7.4.1.6 */

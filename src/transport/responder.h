@@ -44,7 +44,8 @@ struct response_job {
 	uint32_t last_psn; /* of the last */
 	uint32_t msn;
 	uint32_t rkey;
-	uint64_t va; /* READ: where the next response's data lie */
+	uint32_t srqn; /* XRC */
+	uint64_t va;   /* READ: where the next response's data lie */
 	union {
 		uint64_t left; /* READ: bytes */
 		uint64_t original;
@@ -69,6 +70,7 @@ struct responder {
 	uint64_t received; /* bytes of the message in progress */
 	uint64_t write_va, write_length;
 	uint32_t write_rkey;
+	uint32_t srqn; /* XRC: that of the message in progress names */
 
 	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
 
@@ -138,6 +140,14 @@ enum verdict check_length(struct arrival *arrival);
 enum verdict check_key(struct arrival *arrival);
 unsigned int access_needed(const struct wire_packet *wire);
 enum verdict refuse_request(struct arrival *arrival, enum ibv_wc_status status, enum reason reason);
+
+/* xrc.c: whom a request is for, where the request says so. */
+struct srq *xrc_srq(const struct qp *qp, uint32_t srqn);
+const struct pd *request_pd(const struct qp *qp, uint32_t srqn);
+const struct pd *receive_pd(const struct qp *qp);
+struct cq *receive_cq(const struct qp *qp);
+int receive_take(struct arrival *arrival);
+enum verdict check_srq(struct arrival *arrival);
 
 /* responder_execute.c: SEND and WRITE, and what completes a receive. */
 enum verdict execute_send(struct arrival *arrival);

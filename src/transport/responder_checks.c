@@ -137,8 +137,8 @@ enum verdict check_key(struct arrival *arrival)
 
 	if (!(wire->op->flags & (OPF_WRITE | OPF_READ_REQUEST)) || !message_starts(wire))
 		return PASS;
-	reason = mr_resolve_remote(qp->adapter, qp->pd, wire->reth.rkey, wire->reth.va,
-				   wire->reth.length, access_needed(wire), &place);
+	reason = mr_resolve_remote(qp->adapter, request_pd(qp, wire->xrceth), wire->reth.rkey,
+				   wire->reth.va, wire->reth.length, access_needed(wire), &place);
 	if (!reason)
 		return PASS;
 	refuse_wr(reason, "%s by QP 0x%x to QP 0x%x: address 0x%llx, %u bytes, rkey 0x%x",
@@ -163,7 +163,7 @@ enum verdict check_receive(struct arrival *arrival)
 	uint64_t received = message_starts(wire) ? 0 : responder->received;
 
 	if (wants_receive(wire) && !responder->has_recv) {
-		if (qp_take_recv(arrival->qp, &responder->recv))
+		if (receive_take(arrival))
 			return NOT_READY;
 		responder->has_recv = true;
 		cursor_reset(&responder->scatter);

@@ -16,7 +16,8 @@ static enum verdict invalidate(struct arrival *arrival)
 
 	if (!(arrival->wire->op->flags & OPF_INVALIDATE))
 		return PASS;
-	reason = mr_invalidate(qp->adapter, qp->pd, arrival->wire->ieth);
+	reason =
+	    mr_invalidate(qp->adapter, request_pd(qp, arrival->wire->xrceth), arrival->wire->ieth);
 	if (!reason)
 		return PASS;
 	refuse_wr(reason, "SEND with invalidate by QP 0x%x to QP 0x%x, rkey 0x%x",
@@ -29,7 +30,7 @@ enum verdict execute_send(struct arrival *arrival)
 	struct responder *responder = arrival->qp->responder;
 	const struct wire_packet *wire = arrival->wire;
 	const struct qp *qp = arrival->qp;
-	struct sge_list list = {qp->adapter, qp->srq ? qp->srq->pd : qp->pd, responder->recv.sge,
+	struct sge_list list = {qp->adapter, receive_pd(qp), responder->recv.sge,
 				responder->recv.num_sge};
 	enum reason reason;
 
@@ -65,8 +66,8 @@ enum verdict execute_write(struct arrival *arrival)
 		responder->write_length = wire->reth.length;
 	}
 	va = responder->write_va + responder->received;
-	reason = mr_resolve_remote(qp->adapter, qp->pd, responder->write_rkey, va,
-				   wire->payload_length, IBV_ACCESS_REMOTE_WRITE, &place);
+	reason = mr_resolve_remote(qp->adapter, request_pd(qp, wire->xrceth), responder->write_rkey,
+				   va, wire->payload_length, IBV_ACCESS_REMOTE_WRITE, &place);
 	if (!reason && wire->payload_length &&
 	    memory_store(place, wire->payload, wire->payload_length))
 		reason = REASON_REMOTE_MEMORY_GONE;

@@ -131,6 +131,7 @@ static struct response_job read_job(const struct qp *qp, const struct wire_packe
 	    .psn = wire->bth.psn,
 	    .last_psn = psn_add(wire->bth.psn, request_psns(qp, wire) - 1),
 	    .rkey = wire->reth.rkey,
+	    .srqn = wire->xrceth,
 	    .va = wire->reth.va,
 	    .left = wire->reth.length,
 	};
@@ -166,8 +167,8 @@ static enum verdict execute_atomic(struct arrival *arrival, struct response_job 
 
 	if (atomic->va % sizeof(uint64_t))
 		return refuse_unaligned(arrival, atomic->va);
-	reason = mr_resolve_remote(qp->adapter, qp->pd, atomic->rkey, atomic->va, sizeof(uint64_t),
-				   IBV_ACCESS_REMOTE_ATOMIC, &place);
+	reason = mr_resolve_remote(qp->adapter, request_pd(qp, arrival->wire->xrceth), atomic->rkey,
+				   atomic->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &place);
 	if (!reason && (uintptr_t)place % sizeof(uint64_t))
 		return refuse_unaligned(arrival, atomic->va);
 	if (!reason) {
@@ -199,8 +200,8 @@ static enum verdict execute_atomic_write(struct arrival *arrival, struct respons
 	if (reth->va % sizeof(value))
 		return refuse_unaligned(arrival, reth->va);
 	memcpy(&value, arrival->wire->payload, sizeof(value));
-	reason = mr_resolve_remote(qp->adapter, qp->pd, reth->rkey, reth->va, sizeof(value),
-				   IBV_ACCESS_REMOTE_WRITE, &place);
+	reason = mr_resolve_remote(qp->adapter, request_pd(qp, arrival->wire->xrceth), reth->rkey,
+				   reth->va, sizeof(value), IBV_ACCESS_REMOTE_WRITE, &place);
 	if (!reason && (uintptr_t)place % sizeof(value))
 		return refuse_unaligned(arrival, reth->va);
 	if (!reason && memory_store_8(place, value))
@@ -240,11 +241,11 @@ static enum verdict execute_flush(struct arrival *arrival, struct response_job *
 	if (check_flush(arrival) != PASS)
 		return REFUSED;
 	if (wire->feth.level == IBV_FLUSH_RANGE)
-		reason = mr_resolve_remote(qp->adapter, qp->pd, wire->reth.rkey, wire->reth.va,
-					   length, need, &place);
+		reason = mr_resolve_remote(qp->adapter, request_pd(qp, wire->xrceth),
+					   wire->reth.rkey, wire->reth.va, length, need, &place);
 	else
-		reason =
-		    mr_resolve_whole(qp->adapter, qp->pd, wire->reth.rkey, need, &place, &length);
+		reason = mr_resolve_whole(qp->adapter, request_pd(qp, wire->xrceth),
+					  wire->reth.rkey, need, &place, &length);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!reason && (wire->feth.type & IBV_FLUSH_PERSISTENT) && memory_persist(place, length))
 		reason = REASON_REMOTE_MEMORY_GONE;

@@ -24,7 +24,7 @@ bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct 
 {
 	struct wire_packet wire;
 
-	wire.bth = bth_of(qp, TRANSPORT_RC | OP_ACKNOWLEDGE, psn);
+	wire.bth = bth_of(qp, transport_of(qp) | OP_ACKNOWLEDGE, psn);
 	wire.payload_length = 0;
 	wire.aeth = (struct aeth){syndrome, qp->responder->msn};
 	if (!packet_open(outbox, &qp->av, &wire))
@@ -49,8 +49,8 @@ static bool read_memory(struct qp *qp, const struct response_job *job, uint8_t *
 	enum reason reason;
 	char *place;
 
-	reason = mr_resolve_remote(qp->adapter, qp->pd, job->rkey, job->va, length,
-				   IBV_ACCESS_REMOTE_READ, &place);
+	reason = mr_resolve_remote(qp->adapter, request_pd(qp, job->srqn), job->rkey, job->va,
+				   length, IBV_ACCESS_REMOTE_READ, &place);
 	if (!reason && length && memory_load(to, place, length))
 		reason = REASON_REMOTE_MEMORY_GONE;
 	if (reason)
@@ -65,10 +65,10 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 	struct wire_packet wire;
 	uint8_t *to;
 
-	wire.bth = bth_of(
-	    qp,
-	    TRANSPORT_RC | (job->kind == JOB_ATOMIC ? OP_ATOMIC_ACKNOWLEDGE : read_operation(job)),
-	    job->psn);
+	wire.bth = bth_of(qp,
+			  transport_of(qp) | (job->kind == JOB_ATOMIC ? OP_ATOMIC_ACKNOWLEDGE
+								      : read_operation(job)),
+			  job->psn);
 	wire.payload_length = 0;
 	if (job->kind == JOB_READ)
 		wire.payload_length = job->left < qp->mtu ? job->left : qp->mtu;

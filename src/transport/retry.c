@@ -110,7 +110,7 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 		requester->rnr_deadline = NO_DEADLINE;
 	if (now < requester->ack_deadline)
 		return true;
-	if (qp->type != IBV_QPT_RC) {
+	if (!qp_is_reliable(qp)) {
 		pace_expire(qp);
 		return true;
 	}

@@ -67,6 +67,12 @@ static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
 	switch (qp->type) {
 	case IBV_QPT_RC:
 		return opcode_transport(wire->bth.opcode) == TRANSPORT_RC;
+	case IBV_QPT_XRC_SEND:
+		return opcode_transport(wire->bth.opcode) == TRANSPORT_XRC &&
+		       (wire->op->flags & OPF_RESPONSE);
+	case IBV_QPT_XRC_RECV:
+		return opcode_transport(wire->bth.opcode) == TRANSPORT_XRC &&
+		       (wire->op->flags & OPF_REQUEST);
 	case IBV_QPT_UC:
 		return opcode_transport(wire->bth.opcode) == TRANSPORT_UC;
 	case IBV_QPT_UD:
@@ -123,7 +129,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 	qp->requester->counters.received_packets++;
 	qp->requester->counters.received_bytes += packet->length;
 	if (wire->op->flags & OPF_CNP) {
-		if (qp->type != IBV_QPT_RC)
+		if (!qp_is_reliable(qp))
 			pace_confirm(qp, wire->bth.psn);
 		return;
 	}
@@ -137,13 +143,13 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 		completer_receive(qp, wire, now);
 	else
 		responder_receive(&arrival, outbox);
-	if (wire->bth.fecn && qp->type != IBV_QPT_RC)
+	if (wire->bth.fecn && !qp_is_reliable(qp))
 		pace_answer(qp, packet, wire, outbox);
 }
 
 void transport_part(struct qp *qp, struct outbox *outbox)
 {
-	if (qp->type == IBV_QPT_RC && is_receiving(qp) && !qp->responder->is_fatal)
+	if (qp_is_reliable(qp) && is_receiving(qp) && !qp->responder->is_fatal)
 		responder_part(qp, outbox);
 }
 
@@ -197,7 +203,7 @@ bool transport_can_wait(const struct qp *qp)
 	const struct requester *requester = qp->requester;
 	uint32_t tail = sq_tail(qp), head = sq_head(qp), waiting = tail - requester->current;
 
-	return qp->type == IBV_QPT_RC && tail != head && requester->una != requester->psn &&
+	return qp_is_reliable(qp) && tail != head && requester->una != requester->psn &&
 	       requester->since_ack_req == 0 && requester->current - head >= STREAM_WQES &&
 	       waiting < WAITING_WQES &&
 	       sq_wqe(&qp->sq, tail - 1)->length * waiting < WAITING_BYTES;
@@ -218,7 +224,7 @@ bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	case IBV_QPS_RTR:
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
-		if (qp->type == IBV_QPT_RC)
+		if (qp_is_reliable(qp))
 			wants_more = responder_run(qp, now, outbox);
 		return requester_run(qp, now, outbox) || wants_more;
 	default:

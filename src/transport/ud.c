@@ -127,7 +127,7 @@ static enum verdict scatter(struct arrival *arrival)
 {
 	struct responder *responder = arrival->qp->responder;
 	const struct qp *qp = arrival->qp;
-	struct sge_list list = {qp->adapter, qp->srq ? qp->srq->pd : qp->pd, responder->recv.sge,
+	struct sge_list list = {qp->adapter, receive_pd(qp), responder->recv.sge,
 				responder->recv.num_sge};
 	uint8_t area[GRH_BYTES];
 	enum reason reason;

@@ -57,7 +57,10 @@ void async_close(struct context *context)
 
 /* ---- whom an event is about ---- */
 
+enum subject_kind { SUBJECT_PORT, SUBJECT_CQ, SUBJECT_QP, SUBJECT_SRQ };
+
 struct subject {
+	enum subject_kind kind;
 	struct ibv_context *context; /* NULL: a port of the adapter */
 	const void *element;
 	struct async_target *target;
@@ -68,22 +71,28 @@ struct subject {
 
 static struct subject subject_cq(struct ibv_cq *cq)
 {
-	return (struct subject){cq->context, cq,	&face_of_cq(cq_of(cq))->async,
-				&cq->mutex,  &cq->cond, &cq->async_events_completed};
+	return (struct subject){SUBJECT_CQ,
+				cq->context,
+				cq,
+				&face_of_cq(cq_of(cq))->async,
+				&cq->mutex,
+				&cq->cond,
+				&cq->async_events_completed};
 }
 
 static struct subject subject_qp(struct ibv_qp *qp)
 {
-	return (struct subject){qp->context, qp,	&face_of_qp(qp_of(qp))->async,
-				&qp->mutex,  &qp->cond, &qp->events_completed};
+	return (struct subject){
+	    SUBJECT_QP, qp->context,	      qp, &face_of_qp(qp_of(qp))->async, &qp->mutex,
+	    &qp->cond,	&qp->events_completed};
 }
 
 static struct subject subject_srq(struct ibv_srq *srq)
 {
 	struct face_srq *face = srq_of(srq)->face;
 
-	return (struct subject){srq->context, srq,	  &face->async,
-				&srq->mutex,  &srq->cond, &srq->events_completed};
+	return (struct subject){SUBJECT_SRQ, srq->context,	    srq, &face->async, &srq->mutex,
+				&srq->cond,  &srq->events_completed};
 }
 
 static struct subject subject_of(const struct ibv_async_event *event)
@@ -104,7 +113,7 @@ static struct subject subject_of(const struct ibv_async_event *event)
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		return subject_srq(event->element.srq);
 	default:
-		return (struct subject){NULL, NULL, NULL, NULL, NULL, NULL};
+		return (struct subject){.kind = SUBJECT_PORT};
 	}
 }
 
@@ -132,13 +141,24 @@ static void queue_event(struct context *context, const struct ibv_async_event *e
 	pthread_mutex_unlock(&context->async_lock);
 }
 
+static void tell_subject(const struct ibv_async_event *event)
+{
+	struct subject subject = subject_of(event);
+
+	queue_event(context_of(subject.context), event, subject.target);
+}
+
 void async_event(struct adapter *adapter, const struct ibv_async_event *event)
 {
 	struct subject subject = subject_of(event);
 	struct context *context;
 
+	if (subject.kind == SUBJECT_QP && event->element.qp->qp_type == IBV_QPT_XRC_RECV) {
+		shared_qp_event(event, tell_subject);
+		return;
+	}
 	if (subject.context) {
-		queue_event(context_of(subject.context), event, subject.target);
+		tell_subject(event);
 		return;
 	}
 	pthread_mutex_lock(&contexts_lock);

@@ -111,6 +111,7 @@ void context_set_cq_ops(struct verbs_context *verbs);
 void context_set_cq_ex_ops(struct verbs_context *verbs);
 void context_set_qp_ops(struct verbs_context *verbs);
 void context_set_srq_ops(struct verbs_context *verbs);
+void context_set_xrcd_ops(struct verbs_context *verbs);
 void context_set_port_ops(struct verbs_context *verbs);
 void context_set_mr_ops(struct verbs_context *verbs);
 
@@ -196,6 +197,11 @@ struct cq *face_create_cq(struct context *context, uint32_t cqe, void *cq_contex
 
 struct face_qp {
 	struct async_target async;
+	struct qp *self;	   /* XRC_RECV: the handle that this belongs to */
+	struct qp *real;	   /* what ibv_open_qp() has opened; NULL: this is the QP itself */
+	struct cds_list_head node; /* of XRC_RECV handles; see open_qp.c for the lock */
+	unsigned int openers;
+	bool is_gone; /* its creator destroyed it, others have it open */
 	/* the builder of ibv_wr_*, under the send queue's lock */
 	uint64_t ops;	      /* IBV_QP_EX_WITH_*: what it was created for; 0 has no builder */
 	struct send_wqe *wqe; /* being built */
@@ -207,6 +213,27 @@ static inline struct face_qp *face_of_qp(const struct qp *qp)
 {
 	return qp->face;
 }
+
+/* The QP behind a handle. */
+static inline struct qp *real_qp(struct ibv_qp *ibv)
+{
+	struct qp *qp = qp_of(ibv);
+	struct qp *real = face_of_qp(qp)->real;
+
+	return real ? real : qp;
+}
+
+void qp_init_sync(struct ibv_qp *qp);
+void qp_destroy_sync(struct ibv_qp *qp);
+
+/* open_qp.c: XRC_RECV QPs, which have a handle for each who opened them. */
+void shared_qp_add(struct qp *qp);
+int shared_qp_destroy(struct qp *handle);
+void shared_qp_event(const struct ibv_async_event *event,
+		     void (*tell)(const struct ibv_async_event *event));
+void shared_qp_hold(void);
+void shared_qp_release(void);
+void context_set_open_qp_ops(struct verbs_context *verbs);
 
 /* Sets the builder's entry points in an extended QP. */
 void wr_set_ops(struct ibv_qp_ex *qp);

@@ -17,6 +17,7 @@
 
 static void before_fork(void)
 {
+	shared_qp_hold();
 	async_hold();
 	device_hold();
 	fault_hold();
@@ -27,6 +28,7 @@ static void after_fork(void)
 	fault_release();
 	device_release();
 	async_release();
+	shared_qp_release();
 }
 
 __attribute__((constructor)) static void follow_forks(void)

@@ -10,7 +10,12 @@
 /* PD, CQs and SRQ have to be of one context: the kernel knows them by it. */
 static int check_contexts(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
-	if (attr->pd->context != context || (attr->send_cq && attr->send_cq->context != context) ||
+	bool is_xrc_recv = attr->qp_type == IBV_QPT_XRC_RECV;
+
+	if ((attr->pd && attr->pd->context != context) ||
+	    (is_xrc_recv && attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd &&
+	     attr->xrcd->context != context) ||
+	    (attr->send_cq && attr->send_cq->context != context) ||
 	    (attr->recv_cq && attr->recv_cq->context != context) ||
 	    (attr->srq && attr->srq->context != context))
 		return refuse(REASON_QP_OTHER_DEVICE, "not all of them are of this context of %s",
@@ -18,13 +23,13 @@ static int check_contexts(struct ibv_context *context, const struct ibv_qp_init_
 	return 0;
 }
 
-static void init_sync(struct ibv_qp *qp)
+void qp_init_sync(struct ibv_qp *qp)
 {
 	pthread_mutex_init(&qp->mutex, NULL);
 	pthread_cond_init(&qp->cond, NULL);
 }
 
-static void destroy_sync(struct ibv_qp *qp)
+void qp_destroy_sync(struct ibv_qp *qp)
 {
 	pthread_cond_destroy(&qp->cond);
 	pthread_mutex_destroy(&qp->mutex);
@@ -43,7 +48,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	}
 	ret = check_contexts(context, attr);
 	if (!ret)
-		ret = engine_create_qp(pd_of(attr->pd), attr, &qp);
+		ret = engine_create_qp(attr->pd ? pd_of(attr->pd) : NULL, attr, &qp);
 	if (ret) {
 		free(face);
 		errno = ret;
@@ -51,7 +56,9 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
 	}
 	qp->face = face;
 	qp->ibv.context = context;
-	init_sync(&qp->ibv);
+	qp_init_sync(&qp->ibv);
+	if (qp->type == IBV_QPT_XRC_RECV)
+		shared_qp_add(qp);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		face->ops = attr->send_ops_flags;
 		wr_set_ops(&qp->ibv_ex);
@@ -81,11 +88,15 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
-		errno = refuse(REASON_QP_NO_PD, "comp_mask is %#x", attr->comp_mask);
-		return NULL;
-	}
-	return create(context, attr);
+	struct ibv_qp_init_attr_ex full = *attr;
+	struct ibv_qp *qp;
+
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->qp_type == IBV_QPT_XRC_RECV)
+		full.pd = NULL;
+	qp = create(context, &full);
+	if (qp)
+		attr->cap = full.cap;
+	return qp;
 }
 
 /* NULL for a QP that was not created with send_ops_flags. */
@@ -99,7 +110,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	UNCANCELLED;
-	int ret = engine_modify_qp(qp_of(qp), attr, attr_mask);
+	int ret = engine_modify_qp(real_qp(qp), attr, attr_mask);
 
 	if (!ret && attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
@@ -111,10 +122,12 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr)
 {
 	UNCANCELLED;
-	int ret = engine_query_qp(qp_of(qp), attr, init_attr);
+	int ret = engine_query_qp(real_qp(qp), attr, init_attr);
 
-	if (!ret)
+	if (!ret) {
 		qp->state = attr->qp_state;
+		init_attr->qp_context = qp->qp_context;
+	}
 	return verb_result(ret);
 }
 
@@ -126,11 +139,13 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	struct face_qp *face = face_of_qp(qp);
 	int ret;
 
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return verb_result(shared_qp_destroy(qp));
 	async_retire(context, ibv, &face->async, &ibv->mutex, &ibv->cond, &ibv->events_completed);
-	destroy_sync(ibv);
+	qp_destroy_sync(ibv);
 	ret = engine_destroy_qp(qp);
 	if (ret) {
-		init_sync(ibv);
+		qp_init_sync(ibv);
 		async_revive(context, &face->async);
 		return verb_result(ret);
 	}

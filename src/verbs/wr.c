@@ -190,11 +190,6 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 	refuse_op(ex, "ibv_wr_send_tso");
 }
 
-static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
-{
-	refuse_op(ex, "ibv_wr_set_xrc_srqn");
-}
-
 /* ---- setters ---- */
 
 /* The WQE that a setter belongs to; NULL after an error. */
@@ -250,6 +245,19 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 		return;
 	keep_error(face_of_qp(qp), wqe_set_ud(qp, wqe, ah, remote_qpn, remote_qkey));
 	face_of_qp(qp)->has_destination = true;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct send_wqe *wqe = current(ex);
+	struct qp *qp = qp_of_ex(ex);
+
+	if (!wqe)
+		return;
+	if (qp->type != IBV_QPT_XRC_SEND)
+		keep_error(face_of_qp(qp), refuse(REASON_WR_NOT_XRC, "QP %#x, wr_id %#llx",
+						  qp->number, (unsigned long long)wqe->wr_id));
+	wqe->remote_srqn = remote_srqn;
 }
 
 /* ---- the batch ---- */

@@ -397,8 +397,8 @@ static void every_bad_attribute_of_creation_is_refused(void **state)
 	struct objects o = objects_create();
 	struct ibv_qp_init_attr_ex attr;
 
-	attr = qp_attr(&o, IBV_QPT_XRC_SEND);
-	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_TYPE, "9");
+	attr = qp_attr(&o, IBV_QPT_DRIVER);
+	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_TYPE, "255");
 	attr = qp_attr(&o, IBV_QPT_RAW_PACKET);
 	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_TYPE, "8");
 	attr = qp_attr(&o, IBV_QPT_RC);

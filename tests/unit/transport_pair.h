@@ -23,6 +23,7 @@
 #include "device/mr.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "device/xrcd.h"
 #include "transport/transport.h"
 #include "wire/aeth.h"
 #include "wire/parse.h"
@@ -52,6 +53,7 @@ struct side {
 	struct pd *pd;
 	struct cq *cq;
 	struct srq *srq;
+	struct xrcd *xrcd;
 	struct qp *qp;
 	struct mr *mr;
 	char *memory;
@@ -80,7 +82,7 @@ struct pair {
 
 /* What connect_pair() sets; a test changes what it likes before. */
 struct pair_options {
-	enum ibv_qp_type type;
+	enum ibv_qp_type type; /* of XRC: A sends, B receives with an XRC SRQ */
 	enum ibv_mtu mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd, max_dest_rd;
 	unsigned int access;
@@ -227,13 +229,43 @@ static inline void side_init(struct pair *pair, struct side *side, char name,
 			 0);
 }
 
+static inline enum ibv_qp_type side_type(const struct side *side,
+					 const struct pair_options *options)
+{
+	if (options->type != IBV_QPT_XRC_SEND)
+		return options->type;
+	return side->name == 'A' ? IBV_QPT_XRC_SEND : IBV_QPT_XRC_RECV;
+}
+
+static inline struct srq *side_create_xrc_srq(struct side *side)
+{
+	struct ibv_srq_init_attr_ex init = {
+	    .attr = {.max_wr = 16, .max_sge = 4},
+	    .comp_mask = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	    .srq_type = IBV_SRQT_XRC,
+	    .xrcd = &side->xrcd->ibv,
+	    .cq = &side->cq->ibv,
+	};
+	struct srq *srq;
+
+	assert_int_equal(srq_create_ex(side->pd, &init, &srq), 0);
+	return srq;
+}
+
+static inline void side_create_xrc(struct side *side)
+{
+	assert_int_equal(xrcd_open(&side->adapter, NULL, XRCD_CREATE, &side->xrcd), 0);
+	side->srq = side_create_xrc_srq(side);
+}
+
 static inline void side_create_qp(struct side *side, const struct pair_options *options)
 {
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 16, .max_sge = 4}};
+	struct pd *pd = side->pd;
 	struct ibv_qp_init_attr_ex init = {
 	    .send_cq = &side->cq->ibv,
 	    .recv_cq = &side->cq->ibv,
-	    .qp_type = options->type,
+	    .qp_type = side_type(side, options),
 	    .sq_sig_all = options->sq_sig_all,
 	    .cap = {.max_send_wr = 64,
 		    .max_recv_wr = 64,
@@ -246,7 +278,13 @@ static inline void side_create_qp(struct side *side, const struct pair_options *
 		assert_int_equal(srq_create(side->pd, &srq, &side->srq), 0);
 		init.srq = &side->srq->ibv;
 	}
-	assert_int_equal(transport_create_qp(side->pd, &init, &side->qp), 0);
+	if (init.qp_type == IBV_QPT_XRC_RECV) {
+		side_create_xrc(side);
+		init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
+		init.xrcd = &side->xrcd->ibv;
+		pd = NULL;
+	}
+	assert_int_equal(transport_create_qp(pd, &init, &side->qp), 0);
 }
 
 static inline int side_modify(struct side *side, enum ibv_qp_state state)
@@ -281,10 +319,11 @@ static inline void side_to_rtr(struct side *side, const struct side *peer,
 	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .hop_limit = 64}},
 	};
 	int mask = IBV_QP_STATE;
+	enum ibv_qp_type type = side_type(side, options);
 
-	if (options->type != IBV_QPT_UD)
+	if (type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (options->type == IBV_QPT_RC)
+	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	assert_int_equal(transport_modify_qp(side->qp, &attr, mask, side->pair->now), 0);
 }
@@ -300,8 +339,11 @@ static inline void side_to_rts(struct side *side, const struct pair_options *opt
 	    .max_rd_atomic = options->max_rd,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	enum ibv_qp_type type = side_type(side, options);
 
-	if (options->type == IBV_QPT_RC)
+	if (type == IBV_QPT_XRC_RECV)
+		mask |= IBV_QP_TIMEOUT;
+	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND)
 		mask |=
 		    IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	assert_int_equal(transport_modify_qp(side->qp, &attr, mask, side->pair->now), 0);
@@ -348,6 +390,8 @@ static inline void side_free(struct side *side)
 	transport_free_qp(side->qp);
 	if (side->srq)
 		srq_destroy(side->srq);
+	if (side->xrcd)
+		assert_int_equal(xrcd_close(side->xrcd), 0);
 	mr_destroy(side->mr);
 	cq_destroy(side->cq);
 	assert_int_equal(pd_destroy(side->pd), 0);
@@ -478,6 +522,7 @@ static inline void side_request(struct side *side, enum ibv_wr_opcode opcode, ui
 	    .num_sge = 1,
 	    .imm_data = htobe32(0x12345678),
 	    .wr.rdma = {.remote_addr = (uintptr_t)peer->memory + offset, .rkey = peer->mr->rkey},
+	    .qp_type.xrc.remote_srqn = peer->srq ? srq_wire_number(peer->srq) : 0,
 	};
 
 	side_post(side, &wr);
@@ -497,6 +542,7 @@ static inline void side_atomic(struct side *side, enum ibv_wr_opcode opcode, uin
 			  .compare_add = compare_add,
 			  .swap = swap,
 			  .rkey = peer->mr->rkey},
+	    .qp_type.xrc.remote_srqn = peer->srq ? srq_wire_number(peer->srq) : 0,
 	};
 
 	side_post(side, &wr);

@@ -335,12 +335,9 @@ static void multicast_misuse(void **state)
 static void later_verbs_say_that_they_are_not_there(void **state)
 {
 	struct ibv_td_init_attr td = {0};
-	struct ibv_xrcd_init_attr xrcd = {0};
 
 	assert_refused_null(ibv_alloc_td(context, &td), EOPNOTSUPP, REASON_NOT_IMPLEMENTED,
 			    "ibv_alloc_td");
-	assert_refused_null(ibv_open_xrcd(context, &xrcd), EOPNOTSUPP, REASON_NOT_IMPLEMENTED,
-			    "ibv_open_xrcd");
 	assert_refused_null(ibv_alloc_mw(pd, IBV_MW_TYPE_1), EOPNOTSUPP, REASON_NOT_IMPLEMENTED,
 			    "ibv_alloc_mw");
 }

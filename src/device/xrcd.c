@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * XRC domains and the handles on them.
+ */
+#include <stdlib.h>
+
+#include "device/adapter.h"
+#include "device/xrcd.h"
+#include "explain/reason.h"
+
+static struct xrc_domain *find(struct adapter *adapter, const struct xrcd_file *file)
+{
+	struct xrc_domain *domain;
+
+	cds_list_for_each_entry (domain, &adapter->domains, node)
+		if (!domain->is_private && domain->file.device == file->device &&
+		    domain->file.inode == file->inode)
+			return domain;
+	return NULL;
+}
+
+static struct xrc_domain *create(struct adapter *adapter, const struct xrcd_file *file)
+{
+	struct xrc_domain *domain = calloc(1, sizeof(*domain));
+
+	if (!domain)
+		return NULL;
+	domain->is_private = !file;
+	if (file)
+		domain->file = *file;
+	cds_list_add_tail(&domain->node, &adapter->domains);
+	return domain;
+}
+
+/* With the adapter's lock held. */
+static int open_domain(struct adapter *adapter, const struct xrcd_file *file, int flags,
+		       struct xrc_domain **domain)
+{
+	*domain = file ? find(adapter, file) : NULL;
+	if (!*domain && !(flags & XRCD_CREATE))
+		return refuse(REASON_XRCD_NONE, "inode %llu on %s",
+			      (unsigned long long)(file ? file->inode : 0), adapter->name);
+	if (*domain && flags & XRCD_EXCLUSIVE)
+		return refuse(REASON_XRCD_EXISTS, "inode %llu on %s",
+			      (unsigned long long)file->inode, adapter->name);
+	if (!*domain)
+		*domain = create(adapter, file);
+	return *domain ? 0 : refuse(REASON_NO_MEMORY, "for an XRC domain");
+}
+
+int xrcd_open(struct adapter *adapter, const struct xrcd_file *file, int flags, struct xrcd **xrcd)
+{
+	struct xrcd *new = calloc(1, sizeof(*new));
+	int ret;
+
+	if (!new)
+		return refuse(REASON_NO_MEMORY, "for an XRCD");
+	pthread_mutex_lock(&adapter->lock);
+	ret = open_domain(adapter, file, flags, &new->domain);
+	if (!ret)
+		new->domain->references++;
+	pthread_mutex_unlock(&adapter->lock);
+	if (ret) {
+		free(new);
+		return ret;
+	}
+	new->adapter = adapter;
+	*xrcd = new;
+	return 0;
+}
+
+int xrcd_close(struct xrcd *xrcd)
+{
+	unsigned int users = atomic_load(&xrcd->users);
+
+	if (users)
+		return refuse(REASON_XRCD_BUSY, "%u QPs and SRQs of it are left", users);
+	xrc_domain_put(xrcd->adapter, xrcd->domain);
+	free(xrcd);
+	return 0;
+}
+
+void xrc_domain_get(struct adapter *adapter, struct xrc_domain *domain)
+{
+	pthread_mutex_lock(&adapter->lock);
+	domain->references++;
+	pthread_mutex_unlock(&adapter->lock);
+}
+
+void xrc_domain_put(struct adapter *adapter, struct xrc_domain *domain)
+{
+	bool is_last;
+
+	pthread_mutex_lock(&adapter->lock);
+	is_last = --domain->references == 0;
+	if (is_last)
+		cds_list_del(&domain->node);
+	pthread_mutex_unlock(&adapter->lock);
+	if (is_last)
+		free(domain);
+}
