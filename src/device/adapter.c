@@ -27,6 +27,7 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 	adapter->host_data = host_data;
 	table_init(&adapter->qps, 1u << QPN_SLOT_SHIFT);
 	table_init(&adapter->mrs, MAX_MR);
+	table_init(&adapter->mws, MAX_MW);
 	table_init(&adapter->srqs, MAX_SRQ);
 	port_init(&adapter->port);
 	mcast_init(&adapter->mcast);
@@ -41,6 +42,7 @@ void adapter_fini(struct adapter *adapter)
 	mcast_fini(&adapter->mcast);
 	port_fini(&adapter->port);
 	table_fini(&adapter->srqs);
+	table_fini(&adapter->mws);
 	table_fini(&adapter->mrs);
 	table_fini(&adapter->qps);
 }
@@ -55,15 +57,18 @@ static void describe_basic(const struct adapter *adapter, struct ibv_device_attr
 	attr->vendor_id = VENDOR_ID;
 	attr->max_qp = MAX_QP;
 	attr->max_qp_wr = MAX_QP_WR;
-	attr->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-				 IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-				 IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-				 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
+	attr->device_cap_flags =
+	    IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+	    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+	    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+	    IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A |
+	    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_sge = MAX_SGE;
 	attr->max_sge_rd = MAX_SGE;
 	attr->max_cq = MAX_CQ;
 	attr->max_cqe = MAX_CQE;
 	attr->max_mr = MAX_MR - 1;
+	attr->max_mw = MAX_MW - 1;
 	attr->max_pd = MAX_PD;
 	attr->max_qp_rd_atom = MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = MAX_QP * MAX_RD_ATOMIC;

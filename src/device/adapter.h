@@ -58,6 +58,7 @@ struct adapter {
 
 	struct table qps; /* by the low 16 bits of the QP number */
 	struct table mrs; /* by the index part of a key, see mr.h */
+	struct table mws; /* the same, see mw.h */
 	struct table srqs;
 	struct port port;
 	struct mcast mcast;

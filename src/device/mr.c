@@ -119,13 +119,48 @@ int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned 
 	return 0;
 }
 
-int mr_destroy(struct mr *mr)
+static int check_windows(const struct mr *mr)
 {
-	struct adapter *adapter = mr->adapter;
+	unsigned int windows = atomic_load(&mr->windows);
 
-	table_remove(&adapter->mrs, mr->lkey >> KEY_RANDOM_BITS);
+	if (windows)
+		return refuse(REASON_MR_HAS_WINDOWS, "MR %u: %u windows are bound to it",
+			      mr->ibv.handle, windows);
+	return 0;
+}
+
+static void quiesce(struct adapter *adapter)
+{
 	if (adapter->host->quiesce)
 		adapter->host->quiesce(adapter);
+}
+
+/*
+ * Look-ups find nothing any more, and who found it before is through. Only then is it certain that
+ * no binding came between: if one did, all is as it was. 0, or EBUSY.
+ */
+static int suspend(struct mr *mr)
+{
+	int ret = check_windows(mr);
+
+	if (ret)
+		return ret;
+	atomic_store_explicit(&mr->is_valid, false, memory_order_release);
+	quiesce(mr->adapter);
+	ret = check_windows(mr);
+	if (ret)
+		atomic_store_explicit(&mr->is_valid, true, memory_order_release);
+	return ret;
+}
+
+int mr_destroy(struct mr *mr)
+{
+	int ret = mr->access & IBV_ACCESS_MW_BIND ? suspend(mr) : 0;
+
+	if (ret)
+		return ret;
+	table_remove(&mr->adapter->mrs, mr->lkey >> KEY_RANDOM_BITS);
+	quiesce(mr->adapter);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	free(mr);
 	return 0;
@@ -138,7 +173,14 @@ static struct mr *find(struct adapter *adapter, uint32_t key)
 	return mr && atomic_load_explicit(&mr->is_valid, memory_order_acquire) ? mr : NULL;
 }
 
-static bool is_within(const struct mr *mr, uint64_t addr, uint64_t length)
+struct mr *mr_find(struct adapter *adapter, uint32_t lkey)
+{
+	struct mr *mr = find(adapter, lkey);
+
+	return mr && mr->lkey == lkey ? mr : NULL;
+}
+
+bool mr_holds(const struct mr *mr, uint64_t addr, uint64_t length)
 {
 	return addr >= mr->iova && length <= mr->length && addr - mr->iova <= mr->length - length;
 }
@@ -158,7 +200,7 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 		return mr->rkey == lkey ? REASON_LKEY_IS_RKEY : REASON_LKEY_STALE;
 	if (mr->pd != pd)
 		return REASON_LKEY_PD;
-	if (!is_within(mr, addr, length))
+	if (!mr_holds(mr, addr, length))
 		return REASON_LKEY_RANGE;
 	if (need & ~mr->access)
 		return REASON_LKEY_ACCESS;
@@ -190,7 +232,7 @@ enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint
 	reason = find_remote(adapter, pd, rkey, &mr);
 	if (reason)
 		return reason;
-	if (!is_within(mr, addr, length))
+	if (!mr_holds(mr, addr, length))
 		return REASON_RKEY_RANGE;
 	if (need & ~mr->access)
 		return REASON_RKEY_ACCESS;

@@ -2,10 +2,10 @@
 /*
  * Memory regions and the keys that name them.
  *
- * A key is an index into the adapter's table (high 20 bits) and 12 random bits, others in the lkey
- * than in the rkey: one cannot be used as the other, and a key of a region that is gone does not
- * fit the next one at its index. Look-ups take no lock; their results hold while the lane's lock is
- * held (mr_destroy() quiesces before it frees).
+ * A key is an index into the adapter's table (high 20 bits, the highest 0: windows have 1) and 12
+ * random bits, others in the lkey than in the rkey: one cannot be used as the other, and a key of a
+ * region that is gone does not fit the next one at its index. Look-ups take no lock; their results
+ * hold while the lane's lock is held (mr_destroy() quiesces before it frees).
  */
 #ifndef DEVICE_MR_H
 #define DEVICE_MR_H
@@ -31,6 +31,7 @@ struct mr {
 	uint64_t length;
 	unsigned int access;
 	uint32_t lkey, rkey;
+	atomic_uint windows;  /* bound to it: as long it stays */
 	atomic_bool is_valid; /* the keys are made: a look-up may use it */
 };
 
@@ -46,7 +47,11 @@ static inline struct mr *mr_of(struct ibv_mr *ibv)
  */
 int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
 	      struct mr **mr);
-int mr_destroy(struct mr *mr);
+int mr_destroy(struct mr *mr); /* EBUSY while a window is bound to it */
+
+/* The region of an lkey, NULL if there is none. Valid while the lane's lock is held. */
+struct mr *mr_find(struct adapter *adapter, uint32_t lkey);
+bool mr_holds(const struct mr *mr, uint64_t addr, uint64_t length);
 
 /*
  * Resolves `length` bytes at `addr` for work of a QP in `pd`. `need` is 0 (local read),
@@ -64,9 +69,8 @@ enum reason mr_resolve_whole(struct adapter *adapter, const struct pd *pd, uint3
 			     unsigned int need, char **place, uint64_t *length);
 
 /*
- * Invalidates what an rkey names (LOCAL_INV, and SEND_WITH_INV at the receiver): REASON_NONE, or
- * why not. A region that ibv_reg_mr() made cannot be invalidated (10.6.5): memory windows of type 2
- * can.
+ * Why a region's rkey is not invalidated by LOCAL_INV or SEND_WITH_INV: a region that ibv_reg_mr()
+ * made cannot be (10.6.5); memory windows of type 2 can (mw.h).
  */
 enum reason mr_invalidate(struct adapter *adapter, const struct pd *pd, uint32_t rkey);
 

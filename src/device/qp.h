@@ -18,6 +18,7 @@
 #include <infiniband/verbs.h>
 
 #include "device/av.h"
+#include "device/mw.h"
 #include "device/srq.h"
 
 struct adapter;
@@ -55,6 +56,7 @@ struct send_wqe {
 			uint8_t level; /* IBV_FLUSH_RANGE or _MR */
 		} flush;
 		uint64_t atomic_write; /* the 8 bytes, as they go to memory */
+		struct mw_bind bind;
 	};
 
 	/* the requester's, under the lane's lock */

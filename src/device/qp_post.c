@@ -154,6 +154,7 @@ static const struct {
     [IBV_WR_ATOMIC_CMP_AND_SWP] = {"ATOMIC_CMP_AND_SWP", ON_RC, true},
     [IBV_WR_ATOMIC_FETCH_AND_ADD] = {"ATOMIC_FETCH_AND_ADD", ON_RC, true},
     [IBV_WR_LOCAL_INV] = {"LOCAL_INV", ON_RC | ON_UC, true},
+    [IBV_WR_BIND_MW] = {"BIND_MW", ON_RC | ON_UC, true},
     [IBV_WR_SEND_WITH_INV] = {"SEND_WITH_INV", ON_RC, false},
     [IBV_WR_FLUSH] = {"FLUSH", ON_RC, true},
     [IBV_WR_ATOMIC_WRITE] = {"ATOMIC_WRITE", ON_RC, false},
@@ -260,6 +261,9 @@ static int set_operation(struct qp *qp, struct send_wqe *wqe, const struct ibv_s
 	case IBV_WR_SEND_WITH_INV:
 		wqe->invalidate_rkey = wr->invalidate_rkey;
 		return 0;
+	case IBV_WR_BIND_MW:
+		return mw_fill_bind(qp, wqe, wr->bind_mw.mw, wr->bind_mw.rkey,
+				    &wr->bind_mw.bind_info, false);
 	default:
 		wqe->imm_data = wr->imm_data;
 		if (qp->type != IBV_QPT_UD)
@@ -285,8 +289,8 @@ static int fill(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *w
 	if (wr->num_sge < 0)
 		return refuse(REASON_SEND_TOO_MANY_SGE, "QP %#x, wr_id %#llx: num_sge is %d",
 			      qp->number, (unsigned long long)wr->wr_id, wr->num_sge);
-	/* LOCAL_INV has no payload; whatever its elements say, they are not looked at. */
-	if (wr->opcode == IBV_WR_LOCAL_INV)
+	/* Those have no payload; whatever their elements say, they are not looked at. */
+	if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW)
 		ret = 0;
 	else if (wr->send_flags & IBV_SEND_INLINE && !opcodes[wr->opcode].no_inline)
 		ret = set_inline_sge(qp, wqe, wr);

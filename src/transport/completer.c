@@ -15,6 +15,24 @@ void completer_retire(struct qp *qp, uint64_t now)
 
 	send_complete(qp, sq_wqe(&qp->sq, head), IBV_WC_SUCCESS, REASON_NONE, now);
 	requester_settle(qp, now);
+	completer_retire_done(qp, now);
+}
+
+/* Sending again may not have come past them yet: then it goes on behind. */
+void completer_retire_done(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	uint32_t head;
+
+	while (requester_is_alive(qp)) {
+		head = sq_head(qp);
+		if (head == sq_tail(qp) || !(sq_wqe(&qp->sq, head)->flight & WQE_DONE))
+			return;
+		if (requester->current == head)
+			requester->current++;
+		send_complete(qp, sq_wqe(&qp->sq, head), IBV_WC_SUCCESS, REASON_NONE, now);
+		requester_settle(qp, now);
+	}
 }
 
 static struct send_wqe *head_wqe(struct qp *qp)

@@ -3,7 +3,7 @@
  * One request packet of an RC or UC work request. Which one follows from the PSN alone, so sending
  * again is sending.
  */
-#include "device/mr.h"
+#include "device/access.h"
 #include "transport/build.h"
 #include "transport/requester.h"
 #include "wire/opcode.h"
@@ -59,18 +59,21 @@ static enum sent fail(struct qp *qp, enum ibv_wc_status status, enum reason reas
 }
 
 /* Memory management work requests end here: they make no packet (10.6.5, 10.6.6). */
-static enum sent begin_local(struct qp *qp, const struct send_wqe *wqe)
+static enum sent begin_local(struct qp *qp, struct send_wqe *wqe)
 {
+	uint32_t key = wqe->opcode == IBV_WR_BIND_MW ? wqe->bind.rkey : wqe->invalidate_rkey;
 	enum reason reason = REASON_NO_SUCH_OPERATION;
 
 	if (wqe->opcode == IBV_WR_BIND_MW)
-		reason = REASON_NO_BIND;
+		reason = mw_bind(qp, &wqe->bind);
 	else if (wqe->opcode == IBV_WR_LOCAL_INV)
-		reason = mr_invalidate(qp->adapter, qp->pd, wqe->invalidate_rkey);
-	if (!reason)
-		reason = REASON_NO_SUCH_OPERATION;
+		reason = access_invalidate(qp, qp->pd, wqe->invalidate_rkey);
+	if (!reason) {
+		wqe->flight |= WQE_STARTED | WQE_DONE;
+		return SENT;
+	}
 	refuse_wr(reason, "QP 0x%x, wr_id 0x%llx, opcode %d, key 0x%x", qp->number,
-		  (unsigned long long)wqe->wr_id, wqe->opcode, wqe->invalidate_rkey);
+		  (unsigned long long)wqe->wr_id, wqe->opcode, key);
 	return fail(qp,
 		    reason == REASON_NO_SUCH_OPERATION ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_MW_BIND_ERR,
 		    reason);

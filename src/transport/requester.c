@@ -163,6 +163,12 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 			return SENT_WAIT;
 		sent = request_begin(qp, wqe);
 	}
+	if (wqe->flight & WQE_DONE) {
+		*bytes = 0;
+		requester->current++;
+		completer_retire_done(qp, now);
+		return SENT;
+	}
 	if (sent == SENT)
 		sent = qp_is_reliable(qp) ? send_reliably(qp, wqe, outbox, now, bytes)
 					  : send_unreliably(qp, wqe, outbox, now, bytes);

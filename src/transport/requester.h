@@ -29,6 +29,7 @@
 
 enum wqe_flight {
 	WQE_STARTED = 1, /* has its PSNs; what SQD still finishes */
+	WQE_DONE = 2,	 /* made no packet, and is done but for its completion */
 };
 
 /* How far UC and UD may run ahead of their receiver (pace.c). */
@@ -155,6 +156,9 @@ void completer_receive(struct qp *qp, const struct wire_packet *packet, uint64_t
 
 /* The WQE at the head is done: its completion, if it wants one, and the next is the head. */
 void completer_retire(struct qp *qp, uint64_t now);
+
+/* So are those at the head that made no packet: they complete in their turn. */
+void completer_retire_done(struct qp *qp, uint64_t now);
 
 /* retry.c */
 void retry_go_back(struct qp *qp);

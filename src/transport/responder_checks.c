@@ -4,7 +4,7 @@
  * or refuses it with its reason; none changes the QP, but for the receive work request that is
  * taken. What a refusal comes to is up to the transport: a NAK over RC, silence over UC.
  */
-#include "device/mr.h"
+#include "device/access.h"
 #include "transport/responder.h"
 
 /* Classes of refusal by the status of a receive work request (9.9.3, Table 58 NAK codes). */
@@ -133,12 +133,11 @@ enum verdict check_key(struct arrival *arrival)
 	const struct wire_packet *wire = arrival->wire;
 	const struct qp *qp = arrival->qp;
 	enum reason reason;
-	char *place;
 
 	if (!(wire->op->flags & (OPF_WRITE | OPF_READ_REQUEST)) || !message_starts(wire))
 		return PASS;
-	reason = mr_resolve_remote(qp->adapter, request_pd(qp, wire->xrceth), wire->reth.rkey,
-				   wire->reth.va, wire->reth.length, access_needed(wire), &place);
+	reason = access_check(qp, request_pd(qp, wire->xrceth), wire->reth.rkey, wire->reth.va,
+			      wire->reth.length, access_needed(wire));
 	if (!reason)
 		return PASS;
 	refuse_wr(reason, "%s by QP 0x%x to QP 0x%x: address 0x%llx, %u bytes, rkey 0x%x",

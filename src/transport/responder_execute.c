@@ -3,8 +3,8 @@
  * SEND and WRITE: payload to its place, and the completion of the receive work request when the
  * message ends. The data are in memory before the completion is.
  */
+#include "device/access.h"
 #include "device/memory.h"
-#include "device/mr.h"
 #include "transport/completion.h"
 #include "transport/responder.h"
 
@@ -16,8 +16,7 @@ static enum verdict invalidate(struct arrival *arrival)
 
 	if (!(arrival->wire->op->flags & OPF_INVALIDATE))
 		return PASS;
-	reason =
-	    mr_invalidate(qp->adapter, request_pd(qp, arrival->wire->xrceth), arrival->wire->ieth);
+	reason = access_invalidate(qp, request_pd(qp, arrival->wire->xrceth), arrival->wire->ieth);
 	if (!reason)
 		return PASS;
 	refuse_wr(reason, "SEND with invalidate by QP 0x%x to QP 0x%x, rkey 0x%x",
@@ -55,9 +54,9 @@ enum verdict execute_write(struct arrival *arrival)
 	struct responder *responder = arrival->qp->responder;
 	const struct wire_packet *wire = arrival->wire;
 	const struct qp *qp = arrival->qp;
+	struct access access;
 	enum reason reason;
 	uint64_t va;
-	char *place;
 
 	if (message_starts(wire)) {
 		responder->received = 0;
@@ -66,11 +65,12 @@ enum verdict execute_write(struct arrival *arrival)
 		responder->write_length = wire->reth.length;
 	}
 	va = responder->write_va + responder->received;
-	reason = mr_resolve_remote(qp->adapter, request_pd(qp, wire->xrceth), responder->write_rkey,
-				   va, wire->payload_length, IBV_ACCESS_REMOTE_WRITE, &place);
+	reason = access_begin(qp, request_pd(qp, wire->xrceth), responder->write_rkey, va,
+			      wire->payload_length, IBV_ACCESS_REMOTE_WRITE, &access);
 	if (!reason && wire->payload_length &&
-	    memory_store(place, wire->payload, wire->payload_length))
+	    memory_store(access.place, wire->payload, wire->payload_length))
 		reason = REASON_REMOTE_MEMORY_GONE;
+	access_end(&access);
 	if (reason) {
 		refuse_wr(reason, "WRITE by QP 0x%x to QP 0x%x: address 0x%llx, rkey 0x%x",
 			  qp->attr.dest_qp_num, qp->number, (unsigned long long)va,

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "device/access.h"
 #include "device/memory.h"
-#include "device/mr.h"
 #include "transport/responder.h"
 
 static const uint32_t ANSWERED = OPF_READ_REQUEST | OPF_ATOMIC | OPF_FLUSH | OPF_ATOMIC_WRITE;
@@ -160,23 +160,25 @@ static enum verdict execute_atomic(struct arrival *arrival, struct response_job 
 {
 	const struct atomiceth *atomic = &arrival->wire->atomic;
 	const struct qp *qp = arrival->qp;
-	bool is_add = opcode_operation(arrival->wire->bth.opcode) == OP_FETCH_ADD;
+	bool is_add = opcode_operation(arrival->wire->bth.opcode) == OP_FETCH_ADD, is_aligned;
+	struct access access;
 	enum reason reason;
-	char *place;
 	int error;
 
 	if (atomic->va % sizeof(uint64_t))
 		return refuse_unaligned(arrival, atomic->va);
-	reason = mr_resolve_remote(qp->adapter, request_pd(qp, arrival->wire->xrceth), atomic->rkey,
-				   atomic->va, sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &place);
-	if (!reason && (uintptr_t)place % sizeof(uint64_t))
-		return refuse_unaligned(arrival, atomic->va);
-	if (!reason) {
-		error = is_add ? memory_fetch_add(place, atomic->swap_add, &job->original)
-			       : memory_compare_swap(place, atomic->compare, atomic->swap_add,
-						     &job->original);
+	reason = access_begin(qp, request_pd(qp, arrival->wire->xrceth), atomic->rkey, atomic->va,
+			      sizeof(uint64_t), IBV_ACCESS_REMOTE_ATOMIC, &access);
+	is_aligned = (uintptr_t)access.place % sizeof(uint64_t) == 0;
+	if (!reason && is_aligned) {
+		error = is_add ? memory_fetch_add(access.place, atomic->swap_add, &job->original)
+			       : memory_compare_swap(access.place, atomic->compare,
+						     atomic->swap_add, &job->original);
 		reason = error ? REASON_REMOTE_MEMORY_GONE : REASON_NONE;
 	}
+	access_end(&access);
+	if (!is_aligned)
+		return refuse_unaligned(arrival, atomic->va);
 	if (reason)
 		return refuse_key(arrival, reason, atomic->va, atomic->rkey);
 	job->kind = JOB_ATOMIC;
@@ -188,9 +190,10 @@ static enum verdict execute_atomic_write(struct arrival *arrival, struct respons
 {
 	const struct reth *reth = &arrival->wire->reth;
 	const struct qp *qp = arrival->qp;
+	struct access access;
 	enum reason reason;
 	uint64_t value;
-	char *place;
+	bool is_aligned;
 
 	if (reth->length != ATOMIC_WRITE_BYTES) {
 		refuse_wr(REASON_ANNOUNCED_LENGTH, "QP 0x%x: ATOMIC WRITE of %u bytes", qp->number,
@@ -200,12 +203,14 @@ static enum verdict execute_atomic_write(struct arrival *arrival, struct respons
 	if (reth->va % sizeof(value))
 		return refuse_unaligned(arrival, reth->va);
 	memcpy(&value, arrival->wire->payload, sizeof(value));
-	reason = mr_resolve_remote(qp->adapter, request_pd(qp, arrival->wire->xrceth), reth->rkey,
-				   reth->va, sizeof(value), IBV_ACCESS_REMOTE_WRITE, &place);
-	if (!reason && (uintptr_t)place % sizeof(value))
-		return refuse_unaligned(arrival, reth->va);
-	if (!reason && memory_store_8(place, value))
+	reason = access_begin(qp, request_pd(qp, arrival->wire->xrceth), reth->rkey, reth->va,
+			      sizeof(value), IBV_ACCESS_REMOTE_WRITE, &access);
+	is_aligned = (uintptr_t)access.place % sizeof(value) == 0;
+	if (!reason && is_aligned && memory_store_8(access.place, value))
 		reason = REASON_REMOTE_MEMORY_GONE;
+	access_end(&access);
+	if (!is_aligned)
+		return refuse_unaligned(arrival, reth->va);
 	if (reason)
 		return refuse_key(arrival, reason, reth->va, reth->rkey);
 	job->kind = JOB_DONE;
@@ -234,21 +239,22 @@ static enum verdict execute_flush(struct arrival *arrival, struct response_job *
 	const struct wire_packet *wire = arrival->wire;
 	const struct qp *qp = arrival->qp;
 	unsigned int need = access_needed(wire);
-	uint64_t length = wire->reth.length;
+	struct access access;
 	enum reason reason;
-	char *place;
 
 	if (check_flush(arrival) != PASS)
 		return REFUSED;
 	if (wire->feth.level == IBV_FLUSH_RANGE)
-		reason = mr_resolve_remote(qp->adapter, request_pd(qp, wire->xrceth),
-					   wire->reth.rkey, wire->reth.va, length, need, &place);
+		reason = access_begin(qp, request_pd(qp, wire->xrceth), wire->reth.rkey,
+				      wire->reth.va, wire->reth.length, need, &access);
 	else
-		reason = mr_resolve_whole(qp->adapter, request_pd(qp, wire->xrceth),
-					  wire->reth.rkey, need, &place, &length);
+		reason = access_begin_whole(qp, request_pd(qp, wire->xrceth), wire->reth.rkey, need,
+					    &access);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!reason && (wire->feth.type & IBV_FLUSH_PERSISTENT) && memory_persist(place, length))
+	if (!reason && (wire->feth.type & IBV_FLUSH_PERSISTENT) &&
+	    memory_persist(access.place, access.length))
 		reason = REASON_REMOTE_MEMORY_GONE;
+	access_end(&access);
 	if (reason)
 		return refuse_key(arrival, reason, wire->reth.va, wire->reth.rkey);
 	job->kind = JOB_DONE;

@@ -2,8 +2,8 @@
 /*
  * The packets that a responder sends: ACKs and NAKs, READ responses, ATOMIC ACKNOWLEDGEs.
  */
+#include "device/access.h"
 #include "device/memory.h"
-#include "device/mr.h"
 #include "transport/build.h"
 #include "transport/responder.h"
 
@@ -46,13 +46,13 @@ static uint8_t read_operation(const struct response_job *job)
 /* The key is looked up for each packet: the region may be gone since the request came. */
 static bool read_memory(struct qp *qp, const struct response_job *job, uint8_t *to, uint32_t length)
 {
-	enum reason reason;
-	char *place;
+	struct access access;
+	enum reason reason = access_begin(qp, request_pd(qp, job->srqn), job->rkey, job->va, length,
+					  IBV_ACCESS_REMOTE_READ, &access);
 
-	reason = mr_resolve_remote(qp->adapter, request_pd(qp, job->srqn), job->rkey, job->va,
-				   length, IBV_ACCESS_REMOTE_READ, &place);
-	if (!reason && length && memory_load(to, place, length))
+	if (!reason && length && memory_load(to, access.place, length))
 		reason = REASON_REMOTE_MEMORY_GONE;
+	access_end(&access);
 	if (reason)
 		refuse_wr(reason, "READ by QP 0x%x of QP 0x%x, address 0x%llx, rkey 0x%x",
 			  qp->attr.dest_qp_num, qp->number, (unsigned long long)job->va, job->rkey);

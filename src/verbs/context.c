@@ -27,6 +27,7 @@ static void set_ops(struct verbs_context *verbs)
 	context_set_device_ops(verbs);
 	context_set_port_ops(verbs);
 	context_set_mr_ops(verbs);
+	context_set_mw_ops(verbs);
 	context_set_cq_ops(verbs);
 	context_set_cq_ex_ops(verbs);
 	context_set_qp_ops(verbs);

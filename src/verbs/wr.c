@@ -119,6 +119,16 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 		wqe->invalidate_rkey = invalidate_rkey;
 }
 
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *bind_info)
+{
+	struct send_wqe *wqe = begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+	struct qp *qp = qp_of_ex(ex);
+
+	if (wqe)
+		keep_error(face_of_qp(qp), mw_fill_bind(qp, wqe, mw, rkey, bind_info, false));
+}
+
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			      uint64_t compare, uint64_t swap)
 {
@@ -177,12 +187,6 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 static void refuse_op(struct ibv_qp_ex *ex, const char *name)
 {
 	keep_error(face_of_qp(qp_of_ex(ex)), refuse(REASON_NOT_IMPLEMENTED, "%s", name));
-}
-
-static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
-		       const struct ibv_mw_bind_info *bind_info)
-{
-	refuse_op(ex, "ibv_wr_bind_mw");
 }
 
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)

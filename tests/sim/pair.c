@@ -187,10 +187,11 @@ void make_window(struct endpoint *end)
 	if (!end->window) {
 		int access = WINDOW_ACCESS, error;
 
+		if (rng_chance(dice(end), 3000)) /* lets nobody in but through a memory window */
+			access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 		error =
 		    mr_create(end->node->pd, place, end->window_length, iova, access, &end->window);
 		sim_check(world, !error, "mr_create: %s", strerror(error));
-		end->window_rkey = end->window->rkey;
 		end->window_va = iova;
 	}
 	if (!end->read_only) {
@@ -201,6 +202,44 @@ void make_window(struct endpoint *end)
 		sim_check(world, !error, "mr_create: %s", strerror(error));
 	}
 	memcpy(end->final, end->node->arena.shadow + end->window_at, end->window_length);
+}
+
+static void end_mws(struct endpoint *end)
+{
+	if (end->mw)
+		mw_destroy(end->mw);
+	if (end->spare)
+		mw_destroy(end->spare);
+	end->mw = end->spare = NULL;
+	end->is_spare_bound = false;
+}
+
+/* Those of type 2 are of one QP, in one of its lives. */
+static void make_mws(struct endpoint *end)
+{
+	struct pd *pd = end->node->pd;
+	struct mw_bind bind;
+
+	end_mws(end);
+	end->window_rkey = end->window->rkey;
+	sim_check(end->world, !mw_create(pd, IBV_MW_TYPE_2, &end->spare), "mw_create");
+	end->spare_rkey = end->spare->ibv.rkey;
+	if (!(end->window->access & IBV_ACCESS_MW_BIND))
+		return;
+	sim_check(
+	    end->world,
+	    !mw_create(pd, rng_chance(dice(end), 5000) ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2, &end->mw),
+	    "mw_create");
+	bind = (struct mw_bind){
+	    .index = end->mw->index,
+	    .rkey = ibv_inc_rkey(end->mw->ibv.rkey),
+	    .lkey = end->window->lkey,
+	    .access = WINDOW_ACCESS,
+	    .addr = end->window_va,
+	    .length = end->window_length,
+	};
+	sim_check(end->world, mw_bind(end->qp, &bind) == REASON_NONE, "mw_bind");
+	end->window_rkey = bind.rkey;
 }
 
 void pair_connect(struct pair *pair)
@@ -218,8 +257,10 @@ void pair_connect(struct pair *pair)
 	}
 	for (int i = 0; i < ends; i++)
 		to_rtr(pair->ends[i]);
-	for (int i = 0; i < ends; i++)
+	for (int i = 0; i < ends; i++) {
 		to_rts(pair->ends[i]);
+		make_mws(pair->ends[i]);
+	}
 	pair->state = PAIR_RUNNING;
 }
 
@@ -248,6 +289,9 @@ static void make_trouble(struct pair *pair)
 	switch (pair->trouble) {
 	case TROUBLE_DEREG:
 		trace(pair->world, "     end %d: deregisters its window", end->index);
+		if (end->mw)
+			mw_destroy(end->mw);
+		end->mw = NULL;
 		error = mr_destroy(end->window);
 		sim_check(pair->world, !error, "mr_destroy: %s", strerror(error));
 		end->window = NULL;
@@ -354,6 +398,7 @@ static void step_dying(struct pair *pair)
 
 static void end_window(struct endpoint *end)
 {
+	end_mws(end);
 	if (end->window)
 		sim_check(end->world, !mr_destroy(end->window), "mr_destroy");
 	if (end->read_only)

@@ -278,6 +278,28 @@ static bool draft_flush(struct endpoint *end, struct draft *draft)
 	return true;
 }
 
+/* No packet, no effect that anybody sees; but it is refused out of its turn, or done twice. */
+static bool draft_local(struct endpoint *end, struct draft *draft)
+{
+	bool is_bound = end->is_spare_bound;
+
+	draft->send->opcode = is_bound ? IBV_WR_LOCAL_INV : IBV_WR_BIND_MW;
+	end->is_spare_bound = !is_bound;
+	if (is_bound) {
+		draft->wr.invalidate_rkey = end->spare_rkey;
+		return true;
+	}
+	end->spare_rkey = ibv_inc_rkey(end->spare_rkey);
+	draft->wr.bind_mw.mw = &end->spare->ibv;
+	draft->wr.bind_mw.rkey = end->spare_rkey;
+	draft->wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+	    .mr = &end->node->pool[POOL_RECV]->ibv,
+	    .addr = end->node->pool[POOL_RECV]->iova,
+	    .length = 1,
+	};
+	return true;
+}
+
 /* ---- trouble ---- */
 
 static bool draft_refused(struct endpoint *end, struct draft *draft)
@@ -374,7 +396,7 @@ static bool draft_invalidate(struct endpoint *end, struct draft *draft)
 	if (end->pair->trouble == TROUBLE_LOCAL_INVALIDATE) {
 		send->opcode = IBV_WR_LOCAL_INV;
 		send->expect = IBV_WC_MW_BIND_ERR;
-		draft->wr.invalidate_rkey = end->window_rkey;
+		draft->wr.invalidate_rkey = end->window->rkey;
 		return true;
 	}
 	send->opcode = IBV_WR_SEND_WITH_INV;
@@ -383,7 +405,7 @@ static bool draft_invalidate(struct endpoint *end, struct draft *draft)
 			 end->max_message < end->peer->recv_size ? end->max_message
 								 : end->peer->recv_size))
 		return false;
-	draft->wr.invalidate_rkey = end->peer->window_rkey;
+	draft->wr.invalidate_rkey = end->peer->window->rkey;
 	note_message(end, draft, end->peer);
 	return true;
 }
@@ -434,10 +456,13 @@ static enum ibv_wr_opcode choose_opcode(struct endpoint *end)
 	    IBV_WR_ATOMIC_FETCH_AND_ADD,
 	    IBV_WR_FLUSH,
 	    IBV_WR_ATOMIC_WRITE,
+	    IBV_WR_BIND_MW,
 	};
 
 	if (end->type == IBV_QPT_UD)
 		return all[rng_below(dice(end), 2)];
+	if (end->type == IBV_QPT_UC && rng_chance(dice(end), 500))
+		return IBV_WR_BIND_MW;
 	if (end->type == IBV_QPT_UC)
 		return all[rng_below(dice(end), 4)];
 	return all[rng_below(dice(end), sizeof(all) / sizeof(all[0]))];
@@ -458,6 +483,8 @@ static bool draft_any(struct endpoint *end, struct draft *draft)
 		return draft_flush(end, draft);
 	case IBV_WR_ATOMIC_WRITE:
 		return draft_atomic_write(end, draft);
+	case IBV_WR_BIND_MW:
+		return draft_local(end, draft);
 	default:
 		return draft_send(end, draft);
 	}

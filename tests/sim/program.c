@@ -254,7 +254,7 @@ static void lay_out(struct world *world, struct node *node, bool is_ipv6)
 			  !mr_create(node->pd, node->arena.memory + node->pool_at[i], pool[i],
 				     i ? (uintptr_t)node->arena.memory + node->pool_at[i]
 				       : 0x1000000 + rng_below(dice(world), 1 << 20),
-				     IBV_ACCESS_LOCAL_WRITE, &node->pool[i]),
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, &node->pool[i]),
 			  "mr_create");
 }
 

@@ -95,6 +95,10 @@ void rig_end(struct rig *rig)
 
 		if (end->qp)
 			endpoint_destroy_qp(end);
+		if (end->mw)
+			mw_destroy(end->mw);
+		if (end->spare)
+			mw_destroy(end->spare);
 		if (end->window)
 			assert_int_equal(mr_destroy(end->window), 0);
 		if (end->read_only)

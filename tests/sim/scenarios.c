@@ -342,6 +342,106 @@ static void drained_send_queue_is_silent_until_it_goes_on(void **state)
 	rig_end(&rig);
 }
 
+/* ---- windows ---- */
+
+static struct mw *far_window(uint32_t *rkey)
+{
+	struct endpoint *end = rig.ends[1];
+	struct mw_bind bind = {.lkey = end->node->pool[0]->lkey,
+			       .access = IBV_ACCESS_REMOTE_WRITE,
+			       .addr = end->node->pool[0]->iova,
+			       .length = 4096};
+	struct mw *mw;
+
+	assert_int_equal(mw_create(end->node->pd, IBV_MW_TYPE_2, &mw), 0);
+	bind.index = mw->index;
+	*rkey = bind.rkey = ibv_inc_rkey(mw->ibv.rkey);
+	assert_int_equal(mw_bind(end->qp, &bind), REASON_NONE);
+	return mw;
+}
+
+static void make_far_region(struct mr **mr)
+{
+	struct node *node = rig.ends[1]->node;
+
+	assert_int_equal(mr_create(node->pd, node->arena.memory, 4096,
+				   (uintptr_t)node->arena.memory,
+				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, mr),
+			 0);
+	node->pool[0] = *mr;
+}
+
+static void write_far_window(uint32_t rkey, uint64_t wr_id)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+
+	rig_fill_wr(&rig, 0, IBV_WR_RDMA_WRITE, 0, 0, 4096, &wr, &sge);
+	wr.wr_id = wr_id;
+	wr.wr.rdma.rkey = rkey;
+	rig_post_wr(&rig, 0, &wr);
+}
+
+/* The repeated SEND finds the window bound again, under the key that it names, and lets it be. */
+static void a_repeated_invalidation_is_no_second_one(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct mw_bind bind;
+	struct mw *mw;
+	uint32_t rkey;
+	struct mr *mr;
+
+	begin(IBV_QPT_RC, 1024);
+	rig_connect(&rig);
+	make_far_region(&mr);
+	mw = far_window(&rkey);
+	write_far_window(rkey, 1);
+	rig_expect(&rig, 0, true, 1, IBV_WC_SUCCESS);
+	seen = 0;
+	to_lose = 1;
+	rig.world.filter = lose_first_acks;
+	rig_post_recv(&rig, 1, 8192, 100, 8);
+	rig_fill_wr(&rig, 0, IBV_WR_SEND_WITH_INV, 0, 0, 100, &wr, &sge);
+	wr.wr_id = 2;
+	wr.invalidate_rkey = rkey;
+	rig_post_wr(&rig, 0, &wr);
+	rig_expect(&rig, 1, false, 8, IBV_WC_SUCCESS);
+	assert_null(mw->mr);
+	bind = (struct mw_bind){mw->index, rkey, mr->lkey, IBV_ACCESS_REMOTE_WRITE, mr->iova, 4096};
+	assert_int_equal(mw_bind(rig.ends[1]->qp, &bind), REASON_NONE);
+	rig_expect(&rig, 0, true, 2, IBV_WC_SUCCESS);
+	assert_true(rig_counters(&rig, 0)->resent > 0);
+	assert_ptr_equal(mw->mr, mr);
+	write_far_window(rkey, 3);
+	rig_expect(&rig, 0, true, 3, IBV_WC_SUCCESS);
+	mw_destroy(mw);
+	rig_end(&rig);
+}
+
+/* Invalidated between two packets of one WRITE: the rest of it does not land. */
+static void a_window_gone_under_a_write_is_refused(void **state)
+{
+	struct mw *mw;
+	uint32_t rkey;
+	struct mr *mr;
+
+	begin(IBV_QPT_RC, 1024);
+	rig.world.weather.ps_per_byte = 1000000; /* a packet takes a millisecond */
+	rig_connect(&rig);
+	make_far_region(&mr);
+	mw = far_window(&rkey);
+	memset(rig.ends[0]->node->arena.memory, 0x77, 4096);
+	write_far_window(rkey, 1);
+	rig_pass(&rig, 1500 * US);
+	assert_int_equal(mr->base[0], 0x77);
+	assert_int_equal(mw_invalidate(rig.ends[1]->qp, rig.ends[1]->node->pd, rkey), REASON_NONE);
+	rig_expect(&rig, 0, true, 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_not_equal(mr->base[4095], 0x77);
+	mw_destroy(mw);
+	rig_end(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +459,8 @@ int main(void)
 	    cmocka_unit_test(region_gone_under_a_write_is_refused),
 	    cmocka_unit_test(region_gone_under_the_last_packet_fails_the_receive),
 	    cmocka_unit_test(drained_send_queue_is_silent_until_it_goes_on),
+	    cmocka_unit_test(a_repeated_invalidation_is_no_second_one),
+	    cmocka_unit_test(a_window_gone_under_a_write_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

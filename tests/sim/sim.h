@@ -29,6 +29,7 @@
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/mr.h"
+#include "device/mw.h"
 #include "device/pd.h"
 #include "device/qp.h"
 #include "device/srq.h"
@@ -184,11 +185,18 @@ struct endpoint {
 	uint32_t unsignaled_run;
 	uint32_t window_at, window_length;
 	struct mr *window, *read_only;
+	struct mw *mw; /* NULL, or bound to the whole region `window`: then peers come in by it */
 	uint32_t window_rkey;
 	uint64_t window_va;
 	uint8_t *frozen; /* the window as it was when its region went; NULL while it stands */
 	uint8_t *final;	 /* the window once all that is posted is done */
 	uint64_t next_id;
+
+	/* a window that nobody uses, bound and invalidated over and over again between other work
+	 */
+	struct mw *spare;
+	uint32_t spare_rkey;
+	bool is_spare_bound; /* once all that is posted is done */
 
 	/* the model */
 	struct list sends, recvs, messages, limbo;

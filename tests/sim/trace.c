@@ -121,6 +121,7 @@ const char *send_opcode_name(enum ibv_wr_opcode opcode)
 	    [IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE_SWAP",
 	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH_ADD",
 	    [IBV_WR_LOCAL_INV] = "LOCAL_INV",
+	    [IBV_WR_BIND_MW] = "BIND_MW",
 	    [IBV_WR_SEND_WITH_INV] = "SEND_INV",
 	    [IBV_WR_FLUSH] = "FLUSH",
 	    [IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",

@@ -338,8 +338,6 @@ static void later_verbs_say_that_they_are_not_there(void **state)
 
 	assert_refused_null(ibv_alloc_td(context, &td), EOPNOTSUPP, REASON_NOT_IMPLEMENTED,
 			    "ibv_alloc_td");
-	assert_refused_null(ibv_alloc_mw(pd, IBV_MW_TYPE_1), EOPNOTSUPP, REASON_NOT_IMPLEMENTED,
-			    "ibv_alloc_mw");
 }
 
 int main(void)
