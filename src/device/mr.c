@@ -82,6 +82,38 @@ static int enlist(struct mr *mr)
 	return ret ? refuse(REASON_NO_MEMORY, "for the table of MRs") : 0;
 }
 
+/* Enlists it, or frees it. */
+static int finish(struct mr *new, struct mr **mr)
+{
+	struct pd *pd = new->pd;
+	int ret;
+
+	new->ibv.pd = &pd->ibv;
+	new->ibv.handle = atomic_fetch_add(&pd->adapter->last_handle, 1) + 1;
+	ret = enlist(new);
+	if (ret) {
+		free(new);
+		return ret;
+	}
+	atomic_fetch_add(&pd->users, 1);
+	*mr = new;
+	return 0;
+}
+
+static struct mr *alloc(struct pd *pd)
+{
+	struct mr *new = calloc(1, sizeof(*new));
+
+	if (!new) {
+		refuse(REASON_NO_MEMORY, "for an MR");
+		return NULL;
+	}
+	new->adapter = pd->adapter;
+	new->pd = pd;
+	atomic_init(&new->is_valid, false);
+	return new;
+}
+
 int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
 	      struct mr **mr)
 {
@@ -95,28 +127,32 @@ int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned 
 		ret = check_range(addr, length, iova);
 	if (ret)
 		return ret;
-	new = calloc(1, sizeof(*new));
+	new = alloc(pd);
 	if (!new)
-		return refuse(REASON_NO_MEMORY, "for an MR");
-	new->adapter = pd->adapter;
-	new->pd = pd;
+		return ENOMEM;
 	new->base = addr;
 	new->iova = iova;
 	new->length = length;
 	new->access = access;
-	new->ibv.pd = &pd->ibv;
 	new->ibv.addr = addr;
 	new->ibv.length = length;
-	new->ibv.handle = atomic_fetch_add(&pd->adapter->last_handle, 1) + 1;
-	atomic_init(&new->is_valid, false);
-	ret = enlist(new);
-	if (ret) {
-		free(new);
-		return ret;
-	}
-	atomic_fetch_add(&pd->users, 1);
-	*mr = new;
-	return 0;
+	return finish(new, mr);
+}
+
+int mr_create_null(struct pd *pd, struct mr **mr)
+{
+	struct mr *new = alloc(pd);
+	int ret;
+
+	if (!new)
+		return ENOMEM;
+	new->length = UINT64_MAX;
+	new->access = IBV_ACCESS_LOCAL_WRITE;
+	new->is_null = true;
+	ret = finish(new, mr);
+	if (!ret)
+		new->ibv.rkey = 0;
+	return ret;
 }
 
 static int check_windows(const struct mr *mr)
@@ -159,10 +195,65 @@ int mr_destroy(struct mr *mr)
 
 	if (ret)
 		return ret;
+	pthread_mutex_lock(&mr->adapter->lock); /* who looks at it for advice is through */
 	table_remove(&mr->adapter->mrs, mr->lkey >> KEY_RANDOM_BITS);
+	pthread_mutex_unlock(&mr->adapter->lock);
 	quiesce(mr->adapter);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	free(mr);
+	return 0;
+}
+
+/* What the region would be with a change; of it only the fields that ibv_rereg_mr() changes. */
+static int draft_change(const struct mr *mr, const struct mr_change *change, struct mr *draft)
+{
+	bool was_zero_based = mr->access & IBV_ACCESS_ZERO_BASED, is_zero_based;
+	int ret;
+
+	draft->pd = change->flags & IBV_REREG_MR_CHANGE_PD ? change->pd : mr->pd;
+	draft->access = change->flags & IBV_REREG_MR_CHANGE_ACCESS ? change->access : mr->access;
+	draft->base = mr->base;
+	draft->length = mr->length;
+	draft->iova = mr->iova;
+	is_zero_based = draft->access & IBV_ACCESS_ZERO_BASED;
+	if (change->flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		draft->base = change->addr;
+		draft->length = change->length;
+		draft->iova = (uintptr_t)change->addr;
+	} else if (was_zero_based && !is_zero_based) {
+		draft->iova = (uintptr_t)mr->base;
+	}
+	if (is_zero_based)
+		draft->iova = 0;
+	ret = check_access(draft->access);
+	return ret ? ret : check_range(draft->base, draft->length, draft->iova);
+}
+
+int mr_change(struct mr *mr, const struct mr_change *change)
+{
+	struct adapter *adapter = mr->adapter;
+	struct mr draft;
+	int ret = draft_change(mr, change, &draft);
+
+	if (!ret)
+		ret = suspend(mr);
+	if (ret)
+		return ret;
+	atomic_fetch_add(&draft.pd->users, 1);
+	atomic_fetch_sub(&mr->pd->users, 1);
+	pthread_mutex_lock(&adapter->lock);
+	mr->pd = draft.pd;
+	mr->access = draft.access;
+	mr->base = draft.base;
+	mr->length = draft.length;
+	mr->iova = draft.iova;
+	pthread_mutex_unlock(&adapter->lock);
+	mr->ibv.pd = &draft.pd->ibv;
+	if (change->flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->ibv.addr = change->addr;
+		mr->ibv.length = change->length;
+	}
+	atomic_store_explicit(&mr->is_valid, true, memory_order_release);
 	return 0;
 }
 
@@ -204,8 +295,43 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 		return REASON_LKEY_RANGE;
 	if (need & ~mr->access)
 		return REASON_LKEY_ACCESS;
-	*place = mr->base + (addr - mr->iova);
+	if (!mr->is_null)
+		*place = mr->base + (addr - mr->iova);
 	return REASON_NONE;
+}
+
+static int check_advice(const struct pd *pd, const struct mr *mr, const struct ibv_sge *sge,
+			bool is_write)
+{
+	if (!mr)
+		return refuse(REASON_ADVICE_LKEY, "lkey is %#x", sge->lkey);
+	if (mr->pd != pd)
+		return refuse(REASON_ADVICE_PD, "lkey %#x is of PD %u, asked for PD %u", sge->lkey,
+			      mr->pd->ibv.handle, pd->ibv.handle);
+	if (!(mr->access & IBV_ACCESS_ON_DEMAND))
+		return refuse(REASON_ADVICE_NOT_ON_DEMAND, "lkey %#x, access %#x", sge->lkey,
+			      mr->access);
+	if (is_write && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		return refuse(REASON_ADVICE_WRITE, "lkey %#x, access %#x", sge->lkey, mr->access);
+	if (!mr_holds(mr, sge->addr, sge->length))
+		return refuse(REASON_ADVICE_RANGE, "lkey %#x: %u bytes at %#llx", sge->lkey,
+			      sge->length, (unsigned long long)sge->addr);
+	return 0;
+}
+
+int mr_find_for_advice(const struct pd *pd, const struct ibv_sge *sge, bool is_write, char **place)
+{
+	struct adapter *adapter = pd->adapter;
+	struct mr *mr;
+	int ret;
+
+	pthread_mutex_lock(&adapter->lock);
+	mr = mr_find(adapter, sge->lkey);
+	ret = check_advice(pd, mr, sge, is_write);
+	if (!ret)
+		*place = mr->base + (sge->addr - mr->iova);
+	pthread_mutex_unlock(&adapter->lock);
+	return ret;
 }
 
 /* Whether an rkey names a region of this PD. */

@@ -30,7 +30,9 @@ struct mr {
 	    iova; /* how work requests and peers call the first byte; 0 for IBV_ACCESS_ZERO_BASED */
 	uint64_t length;
 	unsigned int access;
+	bool is_null; /* no memory: reads give zeroes, what is written is lost */
 	uint32_t lkey, rkey;
+	void *face;	      /* the verbs layer's own: what it has to let go with the region */
 	atomic_uint windows;  /* bound to it: as long it stays */
 	atomic_bool is_valid; /* the keys are made: a look-up may use it */
 };
@@ -47,6 +49,31 @@ static inline struct mr *mr_of(struct ibv_mr *ibv)
  */
 int mr_create(struct pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
 	      struct mr **mr);
+
+/* A null region: local access to any address. It has no rkey. */
+int mr_create_null(struct pd *pd, struct mr **mr);
+
+/*
+ * Changes what `flags` (IBV_REREG_MR_CHANGE_*) say, under the same keys; meanwhile the region is
+ * not found. EBUSY while a window is bound to it; a refusal leaves it as it was.
+ */
+struct mr_change {
+	int flags;
+	struct pd *pd;
+	void *addr;
+	size_t length;
+	unsigned int access;
+};
+
+int mr_change(struct mr *mr, const struct mr_change *change);
+
+/*
+ * For advice on memory that an lkey names: where it lies. Any thread. 0, or a positive errno: the
+ * key is unknown or of another PD, the region is not IBV_ACCESS_ON_DEMAND, or not writable where
+ * `is_write`, or ends before.
+ */
+int mr_find_for_advice(const struct pd *pd, const struct ibv_sge *sge, bool is_write, char **place);
+
 int mr_destroy(struct mr *mr); /* EBUSY while a window is bound to it */
 
 /* The region of an lkey, NULL if there is none. Valid while the lane's lock is held. */
@@ -57,7 +84,8 @@ bool mr_holds(const struct mr *mr, uint64_t addr, uint64_t length);
  * Resolves `length` bytes at `addr` for work of a QP in `pd`. `need` is 0 (local read),
  * IBV_ACCESS_LOCAL_WRITE, or for the remote form IBV_ACCESS_REMOTE_*. REASON_NONE and the place, or
  * the reason (not yet noted: the caller knows the side and the QP, and refuses with them). A length
- * of 0 passes any key (9.4.1.1.3: no check for zero-length).
+ * of 0 passes any key (9.4.1.1.3: no check for zero-length). No place without a reason is a null
+ * region's.
  */
 enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
 			     uint64_t addr, uint64_t length, unsigned int need, char **place);

@@ -2,6 +2,8 @@
 /*
  * One walk over a scatter/gather list serves both directions; only the copy differs.
  */
+#include <string.h>
+
 #include "device/memory.h"
 #include "device/mr.h"
 #include "transport/payload.h"
@@ -54,7 +56,9 @@ enum reason payload_gather(const struct sge_list *list, struct sge_cursor *curso
 	cursor_seek(list, cursor, offset);
 	for (char *at = to; length; at += piece, length -= piece) {
 		reason = cursor_piece(list, cursor, length, 0, &place, &piece);
-		if (!reason && memory_load(at, place, piece))
+		if (!reason && !place)
+			memset(at, 0, piece); /* of a null region */
+		else if (!reason && memory_load(at, place, piece))
 			reason = REASON_LOCAL_MEMORY_GONE;
 		if (reason)
 			return reason;
@@ -73,7 +77,7 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 	cursor_seek(list, cursor, offset);
 	for (const char *at = from; length; at += piece, length -= piece) {
 		reason = cursor_piece(list, cursor, length, IBV_ACCESS_LOCAL_WRITE, &place, &piece);
-		if (!reason && memory_store(place, at, piece))
+		if (!reason && place && memory_store(place, at, piece))
 			reason = REASON_LOCAL_MEMORY_GONE;
 		if (reason)
 			return reason;

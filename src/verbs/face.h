@@ -115,6 +115,9 @@ void context_set_xrcd_ops(struct verbs_context *verbs);
 void context_set_port_ops(struct verbs_context *verbs);
 void context_set_mr_ops(struct verbs_context *verbs);
 void context_set_mw_ops(struct verbs_context *verbs);
+void context_set_buf_ops(struct verbs_context *verbs);
+void context_set_dmah_ops(struct verbs_context *verbs);
+void context_set_advise_ops(struct verbs_context *verbs);
 
 /* A positive errno as the int of a verb: also left in errno, where many programs look. */
 static inline int verb_result(int error)

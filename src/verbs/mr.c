@@ -3,6 +3,7 @@
  * Memory regions. Nothing is pinned; but a range that is not there is refused, as pinning would
  * refuse it, unless the program asked for on-demand paging.
  */
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "device/pd.h"
 #include "verbs/face.h"
 #include "verbs/fault.h"
+#include "verbs/memory.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -28,16 +30,41 @@ static int check_mapped(void *addr, size_t length)
 	return refuse(REASON_MR_UNMAPPED, "%zu bytes at %p", length, addr);
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-			  unsigned int access)
+/* ---- what special regions hold ---- */
+
+void memory_let_go(struct mr_memory *memory)
 {
-	UNCANCELLED;
+	if (memory->mapping)
+		dmabuf_unmap(memory);
+	if (memory->buf)
+		buf_let_go(memory->buf);
+	if (memory->dmah)
+		dmah_let_go(memory->dmah);
+}
+
+static int attach(struct mr *mr, const struct mr_memory *memory)
+{
+	struct mr_memory *kept = malloc(sizeof(*kept));
+
+	if (!kept)
+		return refuse(REASON_NO_MEMORY, "for an MR");
+	*kept = *memory;
+	mr->face = kept;
+	return 0;
+}
+
+struct ibv_mr *memory_register(struct ibv_pd *pd, void *place, size_t length, uint64_t iova,
+			       unsigned int access, const struct mr_memory *memory)
+{
 	struct mr *mr = NULL;
 	int saved = errno;
-	int ret = access & IBV_ACCESS_ON_DEMAND ? 0 : check_mapped(addr, length);
+	int ret = mr_create(pd_of(pd), place, length, iova, access, &mr);
 
-	if (!ret)
-		ret = mr_create(pd_of(pd), addr, length, iova, access, &mr);
+	if (!ret && memory) {
+		ret = attach(mr, memory);
+		if (ret)
+			mr_destroy(mr);
+	}
 	if (ret) {
 		errno = ret;
 		return NULL;
@@ -48,46 +75,245 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 	return &mr->ibv;
 }
 
+/* ---- the program's own memory ---- */
+
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			  unsigned int access, const struct mr_memory *memory)
+{
+	UNCANCELLED;
+	int saved = errno;
+	int ret = access & IBV_ACCESS_ON_DEMAND ? 0 : check_mapped(addr, length);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	errno = saved;
+	return memory_register(pd, addr, length, iova, access, memory);
+}
+
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return reg(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+	return reg(pd, addr, length, (uintptr_t)addr, (unsigned int)access, NULL);
 }
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access)
 {
-	return reg(pd, addr, length, iova, (unsigned int)access);
+	return reg(pd, addr, length, iova, (unsigned int)access, NULL);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
-	return reg(pd, addr, length, iova, access);
+	return reg(pd, addr, length, iova, access, NULL);
 }
 
-/* What memory it is has to be said by its address; dma-bufs, handles and buffers are refused. */
-struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
-{
-	const uint64_t known = IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR;
-	uint64_t iova;
+/* ---- dma-bufs, buffers, null regions ---- */
 
-	if (attr->comp_mask & ~known || !(attr->comp_mask & IBV_REG_MR_MASK_ADDR)) {
-		errno = refuse(REASON_MR_EXTENSION, "comp_mask is %#llx",
-			       (unsigned long long)attr->comp_mask);
+static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, unsigned int access, struct mr_memory *memory)
+{
+	struct ibv_mr *mr;
+	void *place;
+	int ret = dmabuf_map(fd, offset, length, access, memory, &place);
+
+	if (ret) {
+		errno = ret;
 		return NULL;
 	}
-	iova = attr->comp_mask & IBV_REG_MR_MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
-	return reg(pd, attr->addr, attr->length, iova, (unsigned int)attr->access);
+	mr = memory_register(pd, place, length, iova, access, memory);
+	if (mr)
+		mr->addr = (void *)(uintptr_t)offset; /* what programs know it by */
+	else
+		dmabuf_unmap(memory);
+	return mr;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	UNCANCELLED;
+	struct mr_memory memory = {.mapping = NULL};
+
+	return reg_dmabuf(pd, offset, length, iova, fd, (unsigned int)access, &memory);
+}
+
+static struct ibv_mr *reg_buf(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      uint64_t iova, unsigned int access, struct mr_memory *memory)
+{
+	struct ibv_mr *mr;
+	int ret = buf_check(buf, addr, length);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	memory->buf = buf;
+	buf_hold(buf);
+	mr = memory_register(pd, addr, length, iova, access, memory);
+	if (!mr)
+		buf_let_go(buf);
+	return mr;
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access)
+{
+	UNCANCELLED;
+	struct mr_memory memory = {.mapping = NULL};
+
+	return reg_buf(pd, buf, addr, length, (uintptr_t)addr, (unsigned int)access, &memory);
+}
+
+static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
+{
+	struct mr *mr;
+	int ret = mr_create_null(pd_of(pd), &mr);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	mr->ibv.context = pd->context;
+	return &mr->ibv;
+}
+
+/* ---- all ways in one call ---- */
+
+static int check_attr(const struct ibv_mr_init_attr *attr)
+{
+	const uint64_t known = IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD |
+			       IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH |
+			       IBV_REG_MR_MASK_BUF;
+	bool has_addr = attr->comp_mask & IBV_REG_MR_MASK_ADDR;
+	bool has_fd = attr->comp_mask & IBV_REG_MR_MASK_FD;
+	bool has_offset = attr->comp_mask & IBV_REG_MR_MASK_FD_OFFSET;
+	bool has_buf = attr->comp_mask & IBV_REG_MR_MASK_BUF;
+
+	if (attr->comp_mask & ~known)
+		return refuse(REASON_MR_EXTENSION, "comp_mask is %#llx",
+			      (unsigned long long)attr->comp_mask);
+	if (has_fd == has_addr || has_fd != has_offset || (has_fd && has_buf) ||
+	    (has_buf && !attr->buf) || (attr->comp_mask & IBV_REG_MR_MASK_DMAH && !attr->dmah))
+		return refuse(REASON_MR_SOURCE, "comp_mask is %#llx",
+			      (unsigned long long)attr->comp_mask);
+	return 0;
+}
+
+static struct ibv_mr *reg_any(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr,
+			      struct mr_memory *memory)
+{
+	bool has_fd = attr->comp_mask & IBV_REG_MR_MASK_FD;
+	uint64_t iova = has_fd ? attr->fd_offset : (uintptr_t)attr->addr;
+	unsigned int access = (unsigned int)attr->access;
+
+	if (attr->comp_mask & IBV_REG_MR_MASK_IOVA)
+		iova = attr->iova;
+	if (has_fd)
+		return reg_dmabuf(pd, attr->fd_offset, attr->length, iova, attr->fd, access,
+				  memory);
+	if (attr->comp_mask & IBV_REG_MR_MASK_BUF)
+		return reg_buf(pd, attr->buf, attr->addr, attr->length, iova, access, memory);
+	return reg(pd, attr->addr, attr->length, iova, access, memory->dmah ? memory : NULL);
+}
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+	UNCANCELLED;
+	struct mr_memory memory = {.mapping = NULL};
+	struct ibv_mr *mr;
+	int ret = check_attr(attr);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	if (attr->comp_mask & IBV_REG_MR_MASK_DMAH) {
+		memory.dmah = (struct dmah *)attr->dmah;
+		dmah_hold(memory.dmah);
+	}
+	mr = reg_any(pd, attr, &memory);
+	if (!mr && memory.dmah)
+		dmah_let_go(memory.dmah);
+	return mr;
+}
+
+/* ---- anew, and the end ---- */
+
+/* What rdma-core itself finds wrong is ERR_INPUT, what its driver would find ERR_CMD; either way
+ * the region is as it was. */
+static int check_rereg(const struct mr *mr, const struct mr_change *change)
+{
+	if (mr->face || mr->is_null)
+		return refuse(REASON_REREG_KIND, "MR %u", mr->ibv.handle);
+	if (!change->flags || (change->flags & IBV_REREG_MR_CHANGE_PD && !change->pd))
+		return refuse(REASON_REREG_ARGUMENT, "flags %#x, pd %p", change->flags,
+			      (const void *)change->pd);
+	if (change->flags & IBV_REREG_MR_CHANGE_PD && change->pd->ibv.context != mr->ibv.context)
+		return refuse(REASON_MR_OTHER_CONTEXT, "PD %u", change->pd->ibv.handle);
+	return 0;
+}
+
+static int check_rereg_mapped(const struct mr *mr, const struct mr_change *change)
+{
+	unsigned int access =
+	    change->flags & IBV_REREG_MR_CHANGE_ACCESS ? change->access : mr->access;
+	bool is_moved = change->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return 0;
+	return is_moved ? check_mapped(change->addr, change->length)
+			: check_mapped(mr->base, mr->length);
+}
+
+int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	UNCANCELLED;
+	struct mr *mr = mr_of(ibv);
+	struct mr_change change = {.flags = flags,
+				   .pd = pd ? pd_of(pd) : NULL,
+				   .addr = addr,
+				   .length = length,
+				   .access = (unsigned int)access};
+	int ret;
+
+	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!length || !addr)) ||
+	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))) {
+		errno = refuse(REASON_REREG_ARGUMENT, "flags %#x, addr %p, length %zu, access %#x",
+			       flags, addr, length, (unsigned int)access);
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	ret = check_rereg(mr, &change);
+	if (!ret)
+		ret = check_rereg_mapped(mr, &change);
+	if (!ret)
+		ret = mr_change(mr, &change);
+	if (ret) {
+		errno = ret;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	return 0;
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	UNCANCELLED;
+	struct mr_memory *memory = mr_of(ibv)->face;
+	int ret = mr_destroy(mr_of(ibv));
+
+	if (ret)
+		return verb_result(ret);
+	if (memory)
+		memory_let_go(memory);
+	free(memory);
+	return 0;
 }
 
 void context_set_mr_ops(struct verbs_context *verbs)
 {
 	verbs->reg_mr_ex = ibv_reg_mr_ex;
-}
-
-int ibv_dereg_mr(struct ibv_mr *mr)
-{
-	UNCANCELLED;
-
-	return verb_result(mr_destroy(mr_of(mr)));
+	verbs->alloc_null_mr = alloc_null_mr;
 }

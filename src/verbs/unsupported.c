@@ -48,54 +48,6 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 	return -1;
 }
 
-/* ---- further ways to register memory ---- */
-
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-				 int fd, int access)
-{
-	return NOT_IMPLEMENTED_NULL();
-}
-
-/* The region is as it was: that is what ERR_INPUT says, and errno says why. */
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-		 int access)
-{
-	errno = NOT_IMPLEMENTED();
-	return IBV_REREG_MR_ERR_INPUT;
-}
-
-struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
-{
-	return NOT_IMPLEMENTED_NULL();
-}
-
-int ibv_dealloc_dmah(struct ibv_dmah *dmah)
-{
-	return NOT_IMPLEMENTED();
-}
-
-void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
-{
-	return NOT_IMPLEMENTED_NULL();
-}
-
-void ibv_free_buf(struct ibv_buf *buf)
-{
-	NOT_IMPLEMENTED();
-}
-
-struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
-			      int access)
-{
-	return NOT_IMPLEMENTED_NULL();
-}
-
-int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
-{
-	errno = NOT_IMPLEMENTED();
-	return -1;
-}
-
 /* ---- completion counters ---- */
 
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,

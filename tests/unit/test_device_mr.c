@@ -241,6 +241,80 @@ static void what_ibv_reg_mr_made_cannot_be_invalidated(void **state)
 	pd_destroy(pd);
 }
 
+/* ---- other regions ---- */
+
+static void a_null_region_holds_every_local_address_and_no_place(void **state)
+{
+	struct pd *pd = pd_new(), *other = pd_new();
+	char *place = memory;
+	struct mr *mr;
+
+	assert_int_equal(mr_create_null(pd, &mr), 0);
+	assert_int_equal(
+	    mr_resolve_local(&adapter, pd, mr->lkey, 0, UINT32_MAX, IBV_ACCESS_LOCAL_WRITE, &place),
+	    REASON_NONE);
+	assert_null(place);
+	assert_int_equal(mr_resolve_local(&adapter, pd, mr->lkey, UINT64_MAX - 8, 8, 0, &place),
+			 REASON_NONE);
+	assert_int_equal(mr_resolve_local(&adapter, other, mr->lkey, 0, 1, 0, &place),
+			 REASON_LKEY_PD);
+	assert_int_equal(mr->ibv.rkey, 0);
+	assert_int_equal(remote(pd, 0, 0, 1, IBV_ACCESS_REMOTE_READ), REASON_RKEY_UNKNOWN);
+	assert_int_equal(remote(pd, mr->rkey, 0, 1, IBV_ACCESS_REMOTE_READ), REASON_RKEY_ACCESS);
+	mr_destroy(mr);
+	pd_destroy(other);
+	pd_destroy(pd);
+}
+
+static void a_change_keeps_what_it_does_not_name(void **state)
+{
+	struct pd *pd = pd_new(), *other = pd_new();
+	struct mr *mr = mr_new(pd, ALL);
+	uint64_t at = (uintptr_t)memory;
+	struct mr_change change = {.flags = IBV_REREG_MR_CHANGE_ACCESS};
+	unsigned int quiesces = fixture_quiesces;
+
+	assert_int_equal(mr_change(mr, &change), 0);
+	assert_int_equal(fixture_quiesces, quiesces + 1);
+	assert_int_equal(local(pd, mr->lkey, at, SIZE, 0), REASON_NONE);
+	assert_int_equal(local(pd, mr->lkey, at, 1, IBV_ACCESS_LOCAL_WRITE), REASON_LKEY_ACCESS);
+	change = (struct mr_change){.flags = IBV_REREG_MR_CHANGE_PD, .pd = other};
+	assert_int_equal(mr_change(mr, &change), 0);
+	assert_int_equal(local(pd, mr->lkey, at, 1, 0), REASON_LKEY_PD);
+	assert_int_equal(local(other, mr->lkey, at, SIZE, 0), REASON_NONE);
+	assert_int_equal(pd_destroy(pd), 0);
+	assert_refused(pd_destroy(other), EBUSY, REASON_PD_BUSY, "1");
+	change = (struct mr_change){
+	    .flags = IBV_REREG_MR_CHANGE_TRANSLATION, .addr = memory + 8, .length = 16};
+	assert_int_equal(mr_change(mr, &change), 0);
+	assert_int_equal(local(other, mr->lkey, at, 1, 0), REASON_LKEY_RANGE);
+	assert_int_equal(local(other, mr->lkey, at + 8, 16, 0), REASON_NONE);
+	assert_int_equal(local(other, mr->lkey, at + 8, 17, 0), REASON_LKEY_RANGE);
+	mr_destroy(mr);
+	assert_int_equal(pd_destroy(other), 0);
+}
+
+static void a_refused_change_changes_nothing(void **state)
+{
+	struct pd *pd = pd_new(), *other = pd_new();
+	struct mr *mr = mr_new(pd, ALL);
+	struct mr_change change = {.flags = IBV_REREG_MR_FLAGS_SUPPORTED,
+				   .pd = other,
+				   .addr = memory,
+				   .length = 1,
+				   .access = IBV_ACCESS_REMOTE_WRITE};
+
+	assert_refused(mr_change(mr, &change), EINVAL, REASON_MR_NEEDS_LOCAL_WRITE, "access");
+	change.access = ALL;
+	change.length = SIZE_MAX;
+	assert_refused(mr_change(mr, &change), EINVAL, REASON_MR_RANGE, "bytes");
+	assert_int_equal(local(pd, mr->lkey, (uintptr_t)memory, SIZE, IBV_ACCESS_LOCAL_WRITE),
+			 REASON_NONE);
+	assert_int_equal(pd_destroy(other), 0);
+	mr_destroy(mr);
+	pd_destroy(pd);
+}
+
 /* ---- refusals of registration ---- */
 
 static void remote_write_without_local_write_is_refused(void **state)
@@ -304,6 +378,9 @@ int main(void)
 	    TEST(a_region_of_no_bytes_names_none),
 	    TEST(optional_access_flags_are_always_taken),
 	    TEST(what_ibv_reg_mr_made_cannot_be_invalidated),
+	    TEST(a_null_region_holds_every_local_address_and_no_place),
+	    TEST(a_change_keeps_what_it_does_not_name),
+	    TEST(a_refused_change_changes_nothing),
 	    TEST(remote_write_without_local_write_is_refused),
 	    TEST(an_unknown_access_flag_is_refused),
 	    TEST(a_range_past_the_end_is_refused),

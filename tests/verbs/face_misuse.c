@@ -142,24 +142,6 @@ static void access_that_makes_no_sense(void **state)
 			    EINVAL, REASON_MR_RANGE, "iova");
 }
 
-static void registration_with_attributes(void **state)
-{
-	static char memory[64];
-	struct ibv_mr_init_attr attr = {.length = 64,
-					.access = IBV_ACCESS_LOCAL_WRITE,
-					.comp_mask = IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA,
-					.addr = memory,
-					.iova = 0x1000};
-	struct ibv_mr *mr = ibv_reg_mr_ex(pd, &attr);
-
-	assert_non_null(mr);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	attr.comp_mask = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
-	assert_refused_null(ibv_reg_mr_ex(pd, &attr), EOPNOTSUPP, REASON_MR_EXTENSION, "0xc");
-	attr.comp_mask = 0;
-	assert_refused_null(ibv_reg_mr_ex(pd, &attr), EOPNOTSUPP, REASON_MR_EXTENSION, "is 0");
-}
-
 static void a_pd_in_use(void **state)
 {
 	static char memory[64];
@@ -352,7 +334,6 @@ int main(void)
 	    cmocka_unit_test(a_context_with_objects_closes_and_leaves_them_alone),
 	    cmocka_unit_test(a_range_that_is_not_mapped),
 	    cmocka_unit_test(access_that_makes_no_sense),
-	    cmocka_unit_test(registration_with_attributes),
 	    cmocka_unit_test(a_pd_in_use),
 	    cmocka_unit_test(an_address_handle_to_nowhere),
 	    cmocka_unit_test(cq_attributes_out_of_range),

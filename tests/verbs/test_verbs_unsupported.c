@@ -171,22 +171,14 @@ static void an_older_context_has_no_extensions(void **state)
 
 static void functions_refuse_with_their_name(void **state)
 {
-	struct ibv_mr mr = {.context = context, .pd = &pd};
 	struct ibv_comp_cntr cntr = {.context = context};
-	struct ibv_dmah dmah = {.context = context};
 	uint64_t value = 55;
 
 	REFUSES_NULL(ibv_import_device(0), "ibv_import_device");
 	REFUSES_NULL(ibv_import_pd(context, 1), "ibv_import_pd");
 	REFUSES_NULL(ibv_import_mr(&pd, 1), "ibv_import_mr");
 	REFUSES_NULL(ibv_import_dm(context, 1), "ibv_import_dm");
-	REFUSES_NULL(ibv_reg_dmabuf_mr(&pd, 0, 1, 0, 0, 0), "ibv_reg_dmabuf_mr");
-	REFUSES_NULL(ibv_alloc_dmah(context, NULL), "ibv_alloc_dmah");
-	REFUSES_ERRNO(ibv_dealloc_dmah(&dmah), "ibv_dealloc_dmah");
-	REFUSES_NULL(ibv_alloc_buf(&pd, 1, NULL), "ibv_alloc_buf");
-	REFUSES_MINUS_1(ibv_export_buf_dmabuf_fd(NULL), "ibv_export_buf_dmabuf_fd");
 	REFUSES_MINUS_1(ibv_dm_export_dmabuf_fd(NULL), "ibv_dm_export_dmabuf_fd");
-	REFUSES_MINUS_1(ibv_rereg_mr(&mr, 0, NULL, NULL, 0, 0), "ibv_rereg_mr");
 	REFUSES_NULL(ibv_create_comp_cntr(context, NULL), "ibv_create_comp_cntr");
 	REFUSES_ERRNO(ibv_read_comp_cntr(&cntr, &value), "ibv_read_comp_cntr");
 	REFUSES_ERRNO(ibv_qp_attach_comp_cntr(&qp, &cntr, NULL), "ibv_qp_attach_comp_cntr");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory that is shared from birth: a memfd of fixed size, mapped. What other processes and other
+ * subsystems may be given is its descriptor.
+ */
+#ifndef VERBS_MEMFD_H
+#define VERBS_MEMFD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct memfd {
+	int fd;
+	char *place;
+	size_t length; /* of the mapping: whole pages */
+};
+
+/* `alignment` is a power of two, or 0. 0 or -errno. Its size is sealed: no access can fault. */
+int memfd_create_mapped(struct memfd *memfd, const char *name, size_t size, size_t alignment);
+void memfd_unmap(struct memfd *memfd);
+
+/* A new descriptor of the whole, as a dma-buf where the system makes them; -1 with errno. */
+int memfd_export(const struct memfd *memfd);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What regions of special memory keep alive: a mapping, a buffer, device memory, a DMA handle. It
+ * hangs at the region's `face`; a plain region has none.
+ */
+#ifndef VERBS_MEMORY_H
+#define VERBS_MEMORY_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include <infiniband/verbs.h>
+
+#include "device/mr.h"
+#include "verbs/memfd.h"
+
+struct ibv_buf {
+	struct memfd memory;
+	struct ibv_pd *pd;
+	size_t size;
+	atomic_uint users; /* who holds it: the program, and each region on it */
+};
+
+struct dmah {
+	struct ibv_dmah ibv; /* first */
+	atomic_uint users;   /* regions */
+};
+
+struct mr_memory {
+	void *mapping; /* of a dma-buf; NULL: none */
+	size_t mapped;
+	int dmabuf; /* its descriptor, a duplicate */
+	struct ibv_buf *buf;
+	struct dmah *dmah;
+};
+
+/* mr.c: a region of `length` bytes at `place`, which keeps `memory`'s holds from then on. NULL and
+ * errno, and then the holds are still the caller's. */
+struct ibv_mr *memory_register(struct ibv_pd *pd, void *place, size_t length, uint64_t iova,
+			       unsigned int access, const struct mr_memory *memory);
+
+/* Lets go of all that is held. */
+void memory_let_go(struct mr_memory *memory);
+
+/* dmabuf.c */
+int dmabuf_map(int fd, uint64_t offset, size_t length, unsigned int access,
+	       struct mr_memory *memory, void **place);
+void dmabuf_unmap(struct mr_memory *memory);
+
+/* buf.c */
+int buf_check(const struct ibv_buf *buf, const void *addr, size_t length);
+void buf_hold(struct ibv_buf *buf);
+void buf_let_go(struct ibv_buf *buf);
+
+/* dmah.c */
+void dmah_hold(struct dmah *dmah);
+void dmah_let_go(struct dmah *dmah);
+
+#endif
