@@ -8,6 +8,9 @@
  *	passive: REQ (a new id): cm_accept() -> RTU; or cm_reject()     -> DISCONNECTED
  *	both:    cm_disconnect(), and in the end cm_release()
  *
+ * A connection ends as well when its peer's process is found dead: the caller says so where it can
+ * (cm_peer_died()), and from other hosts an answer to a probe is asked for every two seconds.
+ *
  * Lost messages are sent again, duplicates are answered again, and each event is told once. Nobody
  * here knows listeners: each REQ is told, and whoever is told rejects what nobody listens for.
  *
@@ -21,6 +24,7 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <urcu/list.h>
 
 #include "base/timer.h"
 #include "wire/mad.h"
@@ -30,11 +34,15 @@ struct cm_id;
 
 enum cm_limits {
 	CM_TRIES = 15,
+	CM_DREQ_TRIES = 8,
 	CM_MAX_IDS = 1 << 16,
 	CM_ID_SLOT_SHIFT = 24,	  /* a communication id's high bits: the process it belongs to */
 	CM_RESPONSE_TIMEOUT = 20, /* as messages tell it: 4.096 us x 2^n */
-	CM_MRA_TIMEOUT = 24,
+	CM_MRA_TIMEOUT = 22,
 	CM_BUCKETS = 4096,
+	CM_PEER_BUCKETS = 64,
+	CM_REFUSALS = 4,	   /* by a host where nobody listens yet, before it is told */
+	CM_PROBES_UNANSWERED = 20, /* and the peer is dead */
 };
 
 /* Where messages go and come from. `sgid` is ours, whoever sends. */
@@ -42,7 +50,8 @@ struct cm_path {
 	union ibv_gid sgid, dgid;
 	uint32_t flow_label;
 	uint8_t traffic_class, hop_limit;
-	void *port; /* the caller's own: which device */
+	bool is_here; /* both ends are on this host */
+	void *port;   /* the caller's own: which device */
 };
 
 enum cm_event_type {
@@ -67,6 +76,9 @@ struct cm_host {
 	/* Nothing of the id is touched after this call, so that it may be released in it. */
 	void (*event)(struct cm *cm, struct cm_id *id, const struct cm_event *event);
 	uint32_t (*random)(struct cm *cm);
+	/* Connections with that process of this host begin: cm_peer_died() is due when it dies, or
+	 * after this call if it is dead. */
+	void (*watch)(struct cm *cm, uint32_t slot);
 };
 
 enum cm_state {
@@ -84,10 +96,26 @@ enum cm_state {
 	CM_CLOSED,
 };
 
+/* "REQ_SENT" */
+const char *cm_state_name(enum cm_state state);
+
+/* The process at the other end of connections. */
+struct cm_peer {
+	struct cm_peer *next; /* of its bucket */
+	union ibv_gid gid;
+	uint32_t slot; /* as far as its ids say */
+	bool is_here, answers, is_mute;
+	unsigned int unanswered;  /* probes */
+	struct cds_list_head ids; /* established; the next that is asked for first */
+	uint64_t deadline;
+	struct timer timer;
+};
+
 struct cm_id {
 	void *user; /* the caller's */
 	enum cm_state state;
-	bool is_passive, is_released, tells_exit;
+	bool is_passive, is_released, tells_exit, sent_mra;
+	uint8_t refusals;
 	uint32_t local, remote; /* communication ids */
 	uint32_t local_qpn, remote_qpn;
 	uint64_t service_id, transaction;
@@ -100,11 +128,13 @@ struct cm_id {
 	struct timer timer;
 	struct cm_id *next_by_id, *next_by_qpn; /* of their buckets */
 	bool is_by_id, is_by_qpn;
+	struct cm_peer *peer; /* while established */
+	struct cds_list_head of_peer;
 };
 
 /* Messages in and out, and what became of them. */
 struct cm_counters {
-	uint64_t sent, received, resent, duplicates, malformed, unknown, stale;
+	uint64_t sent, received, resent, duplicates, malformed, unknown, stale, probes, dead;
 };
 
 struct cm {
@@ -113,7 +143,9 @@ struct cm {
 	uint32_t slot;
 	struct cm_id **ids; /* by the low bits of a communication id */
 	uint32_t capacity, count, cursor;
-	struct timer_queue timers;
+	struct timer_queue timers, peer_timers;
+	struct cm_peer *peers[CM_PEER_BUCKETS];
+	uint32_t peer_count;
 	struct cm_id *by_id[CM_BUCKETS], *by_qpn[CM_BUCKETS];
 	struct cm_counters counters;
 };
@@ -137,15 +169,28 @@ int cm_disconnect(struct cm *cm, struct cm_id *id, uint64_t now);
 int cm_sidr_request(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t now);
 int cm_sidr_reply(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t now);
 
+/* Of a request that nobody here wants, during its event: answered and gone, without a memory of it.
+ * The same request is told anew if it comes again. */
+void cm_refuse(struct cm *cm, struct cm_id *id, uint16_t reason);
+/* Gone without an answer: it will come again. */
+void cm_forget(struct cm *cm, struct cm_id *id);
+
 /* The passive side learnt by a packet on the QP that the connection is there (IBV_EVENT_COMM_EST).
  */
-int cm_notify_established(struct cm *cm, struct cm_id *id);
+int cm_notify_established(struct cm *cm, struct cm_id *id, uint64_t now);
 
 /* The caller is through with it: no more events. What the peer is still owed is sent. */
 void cm_release(struct cm *cm, struct cm_id *id, uint64_t now);
 
+/* The process ends: all that is left is released, and what other hosts may have missed is said once
+ * more, since nobody will be there to answer. */
+void cm_farewell(struct cm *cm, uint64_t now);
+
 void cm_receive(struct cm *cm, const struct cm_path *path, const uint8_t *bytes, size_t length,
 		uint64_t now);
+
+/* That process of this host is no more. */
+void cm_peer_died(struct cm *cm, uint32_t slot, uint64_t now);
 
 /* What is due; the next deadline is cm_deadline(), UINT64_MAX for none. */
 void cm_run(struct cm *cm, uint64_t now);

@@ -140,8 +140,9 @@ struct cm_id *cm_id_create(struct cm *cm, const struct cm_path *path)
 	index = free_index(cm);
 	cm->ids[index] = id;
 	cm->count++;
+	/* never 0, which says that an id is not known */
 	id->local =
-	    cm->slot << CM_ID_SLOT_SHIFT | (cm->host->random(cm) & 0xff) << INDEX_BITS | index;
+	    cm->slot << CM_ID_SLOT_SHIFT | (1 + cm->host->random(cm) % 0xff) << INDEX_BITS | index;
 	id->path = *path;
 	id->deadline = UINT64_MAX;
 	return id;
@@ -150,11 +151,25 @@ struct cm_id *cm_id_create(struct cm *cm, const struct cm_path *path)
 void cm_id_free(struct cm *cm, struct cm_id *id)
 {
 	cm_unlist_by_id(cm, id);
-	cm_unlist_by_qpn(cm, id);
+	cm_part(cm, id);
 	timer_cancel(&cm->timers, &id->timer);
 	cm->ids[id->local & (CM_MAX_IDS - 1)] = NULL;
 	cm->count--;
 	free(id);
+}
+
+const char *cm_state_name(enum cm_state state)
+{
+	static const char *const names[] = {
+	    [CM_IDLE] = "IDLE",		  [CM_REQ_SENT] = "REQ_SENT",
+	    [CM_REQ_RCVD] = "REQ_RCVD",	  [CM_REP_SENT] = "REP_SENT",
+	    [CM_REP_RCVD] = "REP_RCVD",	  [CM_ESTABLISHED] = "ESTABLISHED",
+	    [CM_DREQ_SENT] = "DREQ_SENT", [CM_DREQ_RCVD] = "DREQ_RCVD",
+	    [CM_TIMEWAIT] = "TIMEWAIT",	  [CM_SIDR_SENT] = "SIDR_SENT",
+	    [CM_SIDR_RCVD] = "SIDR_RCVD", [CM_CLOSED] = "CLOSED",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
 struct cm_id *cm_create(struct cm *cm, const struct cm_path *path, void *user)
@@ -173,6 +188,7 @@ void cm_init(struct cm *cm, uint32_t slot, const struct cm_host *host, void *dat
 	cm->host = host;
 	cm->data = data;
 	timer_queue_init(&cm->timers);
+	timer_queue_init(&cm->peer_timers);
 }
 
 void cm_fini(struct cm *cm)
@@ -181,5 +197,7 @@ void cm_fini(struct cm *cm)
 		if (cm->ids[i])
 			cm_id_free(cm, cm->ids[i]);
 	free(cm->ids);
+	cm_peers_free(cm);
 	timer_queue_fini(&cm->timers);
+	timer_queue_fini(&cm->peer_timers);
 }

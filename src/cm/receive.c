@@ -42,19 +42,30 @@ static struct cm_id *find(struct cm *cm, const struct cm_path *path, const struc
 
 /* ---- REQ ---- */
 
-static void duplicate_req(struct cm *cm, struct cm_id *id)
+/* The program takes its time. */
+static void answer_mra(struct cm *cm, struct cm_id *id, enum cm_rejected message)
 {
-	struct cm_mad mra = {.attribute = CM_MRA, .mra = {CM_REJECTED_REQ, CM_MRA_TIMEOUT}};
+	struct cm_mad mra = {.attribute = CM_MRA,
+			     .local_id = id->local,
+			     .remote_id = id->remote,
+			     .transaction = id->transaction,
+			     .mra = {message, CM_MRA_TIMEOUT}};
 
+	id->sent_mra = true;
+	cm_send(cm, &id->path, &mra);
+}
+
+static void duplicate_req(struct cm *cm, struct cm_id *id, const struct cm_mad *mad, uint64_t now)
+{
 	cm->counters.duplicates++;
-	if (id->state == CM_REP_SENT || id->state == CM_TIMEWAIT) {
+	if (id->state == CM_REP_SENT)
 		cm_resend(cm, id);
-	} else if (id->state == CM_REQ_RCVD) {
-		mra.local_id = id->local;
-		mra.remote_id = id->remote;
-		mra.transaction = id->transaction;
-		cm_send(cm, &id->path, &mra);
-	}
+	else if (id->state == CM_TIMEWAIT)
+		cm_repeat_rejection(cm, id, now);
+	else if (id->state == CM_REQ_RCVD)
+		answer_mra(cm, id, CM_REJECTED_REQ);
+	else if (id->state == CM_DREQ_SENT) /* our REP did not arrive, and is void by now */
+		answer_rej(cm, &id->path, mad, CM_REJECTED_REQ, CM_REJ_STALE_CONN);
 }
 
 /* 12.9.8.3.1: the QP that the peer offers is one that we take for connected. Its connection is
@@ -93,7 +104,7 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 	struct cm_id *id = find_request(cm, path, mad);
 
 	if (id) {
-		duplicate_req(cm, id);
+		duplicate_req(cm, id, mad, now);
 		return;
 	}
 	if (is_stale(cm, path, mad, now))
@@ -137,20 +148,24 @@ static void receive_rep(struct cm *cm, const struct cm_path *path, const struct 
 	cm->counters.duplicates++;
 	if (id->state == CM_ESTABLISHED || id->state == CM_TIMEWAIT)
 		cm_resend(cm, id); /* the RTU, or the REJ */
+	else if (id->state == CM_REP_RCVD)
+		answer_mra(cm, id, CM_REJECTED_REP);
 	else if (id->state == CM_CLOSED)
 		answer_rej(cm, path, mad, CM_REJECTED_REP, CM_REJ_INVALID_COMM_ID);
 }
 
-static void receive_rtu(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad)
+static void receive_rtu(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad,
+			uint64_t now)
 {
 	struct cm_id *id = find(cm, path, mad);
 
 	if (!id || id->state != CM_REP_SENT) {
 		cm->counters.duplicates++;
+		if (id && id->state == CM_TIMEWAIT && !id->tells_exit)
+			cm_resend(cm, id); /* it crossed our REJ */
 		return;
 	}
-	id->state = CM_ESTABLISHED;
-	id->deadline = UINT64_MAX;
+	cm_enter_established(cm, id, now);
 	cm_tell(cm, id, CM_EVENT_RTU, mad);
 }
 
@@ -164,6 +179,18 @@ static void receive_mra(struct cm *cm, const struct cm_path *path, const struct 
 	if ((mad->mra.message == CM_REJECTED_REQ && id->state == CM_REQ_SENT) ||
 	    (mad->mra.message == CM_REJECTED_REP && id->state == CM_REP_SENT))
 		cm_set_deadline(cm, id, now + (UINT64_C(4096) << mad->mra.service_timeout));
+}
+
+/* Nobody listens there, or not yet: programs start together, and connect a second time before the
+ * other one listens a second time. */
+static bool is_tried_again(struct cm *cm, struct cm_id *id, uint64_t now)
+{
+	const uint64_t first = 10 * UINT64_C(1000000);
+
+	if (id->refusals == CM_REFUSALS)
+		return false;
+	cm_set_deadline(cm, id, now + (first << id->refusals++));
+	return true;
 }
 
 /* A peer that gives up before it knows our id names its own alone. */
@@ -186,6 +213,9 @@ static void receive_rej(struct cm *cm, const struct cm_path *path, const struct 
 	}
 	switch (id->state) {
 	case CM_REQ_SENT:
+		if (mad->rej.reason == CM_REJ_INVALID_SERVICE_ID && is_tried_again(cm, id, now))
+			break;
+		/* fall through */
 	case CM_REP_RCVD:
 		cm_close_and_tell(cm, id, CM_EVENT_REJ, mad);
 		break;
@@ -195,6 +225,8 @@ static void receive_rej(struct cm *cm, const struct cm_path *path, const struct 
 		cm_tell(cm, id, CM_EVENT_REJ, mad);
 		break;
 	case CM_ESTABLISHED:
+		if (mad->rej.reason == CM_REJ_INVALID_COMM_ID)
+			cm_peer_denied(cm, id->peer, now);
 		cm_enter_timewait(cm, id, true, now);
 		cm_tell(cm, id, CM_EVENT_DISCONNECTED, mad);
 		break;
@@ -214,6 +246,7 @@ static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct
 {
 	struct cm_mad drep = {.attribute = CM_DREP};
 	struct cm_id *id = find(cm, path, mad);
+	bool was_connected;
 
 	if (!id || id->state == CM_CLOSED) {
 		cm->counters.unknown++;
@@ -221,16 +254,16 @@ static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct
 		return;
 	}
 	switch (id->state) {
+	case CM_REP_SENT: /* its RTU did not arrive, and it was connected all the same */
 	case CM_ESTABLISHED:
-	case CM_REP_SENT:
-		if (!id->is_released) {
-			cm_unlist_by_qpn(cm, id);
-			id->state = CM_DREQ_RCVD;
-			id->deadline = UINT64_MAX;
-			cm_tell(cm, id, CM_EVENT_DISCONNECTED, mad);
-			break;
-		}
-		/* fall through */
+		was_connected = id->state == CM_ESTABLISHED;
+		id->state = CM_DREQ_RCVD; /* in which a release does not free */
+		id->deadline = UINT64_MAX;
+		cm_part(cm, id);
+		if (!was_connected)
+			cm_tell(cm, id, CM_EVENT_RTU, NULL);
+		cm_tell(cm, id, CM_EVENT_DISCONNECTED, mad);
+		break;
 	case CM_DREQ_SENT: /* both at once: each has its answer */
 		cm_enter_timewait(cm, id, true, now);
 		cm_send_kept(cm, id, &drep);
@@ -260,14 +293,15 @@ static void receive_drep(struct cm *cm, const struct cm_path *path, const struct
 
 /* ---- datagrams ---- */
 
-static void receive_sidr_req(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad)
+static void receive_sidr_req(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad,
+			     uint64_t now)
 {
 	struct cm_id *id = find_request(cm, path, mad);
 
 	if (id) {
 		cm->counters.duplicates++;
 		if (id->state == CM_TIMEWAIT)
-			cm_resend(cm, id);
+			cm_repeat_rejection(cm, id, now);
 		return;
 	}
 	id = cm_id_create(cm, path);
@@ -282,7 +316,8 @@ static void receive_sidr_req(struct cm *cm, const struct cm_path *path, const st
 	cm_tell(cm, id, CM_EVENT_SIDR_REQ, mad);
 }
 
-static void receive_sidr_rep(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad)
+static void receive_sidr_rep(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad,
+			     uint64_t now)
 {
 	struct cm_id *id = cm_id_find(cm, mad->local_id);
 
@@ -290,15 +325,41 @@ static void receive_sidr_rep(struct cm *cm, const struct cm_path *path, const st
 		cm->counters.duplicates++;
 		return;
 	}
+	if (mad->sidr_rep.status == CM_SIDR_UNSUPPORTED && is_tried_again(cm, id, now))
+		return;
 	cm_close_and_tell(cm, id, CM_EVENT_SIDR_REP, mad);
 }
 
-/* There are no alternate paths. */
-static void receive_lap(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad)
+static bool is_up(const struct cm_id *id)
+{
+	return id->state == CM_ESTABLISHED || id->state == CM_REP_SENT || id->state == CM_DREQ_RCVD;
+}
+
+/* There are no alternate paths; but who asks for one learns whether the connection is there. */
+static void receive_lap(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad,
+			uint64_t now)
 {
 	struct cm_mad apr = {.attribute = CM_APR, .apr = {CM_APR_UNSUPPORTED}};
+	struct cm_id *id = find(cm, path, mad);
 
+	if (!id || !is_up(id)) {
+		cm->counters.unknown++;
+		answer_rej(cm, path, mad, CM_REJECTED_OTHER, CM_REJ_INVALID_COMM_ID);
+		return;
+	}
 	answer(cm, path, mad, &apr);
+	if (id->state == CM_REP_SENT)
+		receive_rtu(cm, path, mad, now);
+	else if (id->peer)
+		cm_peer_answered(id->peer);
+}
+
+static void receive_apr(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad)
+{
+	struct cm_id *id = find(cm, path, mad);
+
+	if (id && id->peer)
+		cm_peer_answered(id->peer);
 }
 
 void cm_receive(struct cm *cm, const struct cm_path *path, const uint8_t *bytes, size_t length,
@@ -325,7 +386,7 @@ void cm_receive(struct cm *cm, const struct cm_path *path, const uint8_t *bytes,
 		receive_rep(cm, path, &mad);
 		break;
 	case CM_RTU:
-		receive_rtu(cm, path, &mad);
+		receive_rtu(cm, path, &mad, now);
 		break;
 	case CM_DREQ:
 		receive_dreq(cm, path, &mad, now);
@@ -334,15 +395,16 @@ void cm_receive(struct cm *cm, const struct cm_path *path, const uint8_t *bytes,
 		receive_drep(cm, path, &mad, now);
 		break;
 	case CM_SIDR_REQ:
-		receive_sidr_req(cm, path, &mad);
+		receive_sidr_req(cm, path, &mad, now);
 		break;
 	case CM_SIDR_REP:
-		receive_sidr_rep(cm, path, &mad);
+		receive_sidr_rep(cm, path, &mad, now);
 		break;
 	case CM_LAP:
-		receive_lap(cm, path, &mad);
+		receive_lap(cm, path, &mad, now);
 		break;
 	case CM_APR:
+		receive_apr(cm, path, &mad);
 		break;
 	}
 }

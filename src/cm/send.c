@@ -16,7 +16,8 @@
 #define LAST_INTERVAL  (UINT64_C(4096) << CM_RESPONSE_TIMEOUT)
 #define TIMEWAIT       (UINT64_C(4096) << 19)
 /* A rejection is remembered as long as the request may come again. */
-#define REJECTED (2 * LAST_INTERVAL)
+#define REJECTED     (5 * LAST_INTERVAL)
+#define REJECTED_MRA (REJECTED + (UINT64_C(4096) << CM_MRA_TIMEOUT))
 
 void cm_tell(struct cm *cm, struct cm_id *id, enum cm_event_type type, const struct cm_mad *mad)
 {
@@ -35,8 +36,11 @@ void cm_send(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad
 	cm->host->send(cm, path, bytes);
 }
 
+/* Nothing, if the peer gave up before we said a word. */
 void cm_resend(struct cm *cm, struct cm_id *id)
 {
+	if (!id->mad[0])
+		return;
 	cm->counters.sent++;
 	cm->counters.resent++;
 	cm->host->send(cm, &id->path, id->mad);
@@ -68,7 +72,7 @@ void cm_send_tries(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t
 
 void cm_close(struct cm *cm, struct cm_id *id)
 {
-	cm_unlist_by_qpn(cm, id);
+	cm_part(cm, id);
 	id->state = CM_CLOSED;
 	id->deadline = UINT64_MAX;
 	if (id->is_released)
@@ -85,12 +89,30 @@ void cm_close_and_tell(struct cm *cm, struct cm_id *id, enum cm_event_type type,
 		cm_tell(cm, id, type, mad);
 }
 
+void cm_enter_established(struct cm *cm, struct cm_id *id, uint64_t now)
+{
+	id->state = CM_ESTABLISHED;
+	id->deadline = UINT64_MAX;
+	cm_join_peer(cm, id, now);
+}
+
 void cm_enter_timewait(struct cm *cm, struct cm_id *id, bool tells_exit, uint64_t now)
 {
-	cm_unlist_by_qpn(cm, id);
+	cm_part(cm, id);
 	id->state = CM_TIMEWAIT;
 	id->tells_exit = tells_exit;
-	cm_set_deadline(cm, id, now + (tells_exit ? TIMEWAIT : REJECTED));
+	cm_set_deadline(cm, id,
+			now + (tells_exit     ? TIMEWAIT
+			       : id->sent_mra ? REJECTED_MRA
+					      : REJECTED));
+}
+
+/* The request came again, so it may come once more. */
+void cm_repeat_rejection(struct cm *cm, struct cm_id *id, uint64_t now)
+{
+	if (!id->tells_exit)
+		cm_set_deadline(cm, id, now + REJECTED);
+	cm_resend(cm, id);
 }
 
 void cm_send_rej(struct cm *cm, struct cm_id *id, enum cm_rejected message, uint16_t reason,
@@ -110,7 +132,7 @@ void cm_send_dreq(struct cm *cm, struct cm_id *id, uint64_t now)
 {
 	struct cm_mad mad = {.attribute = CM_DREQ, .dreq_qpn = id->remote_qpn};
 
-	cm_unlist_by_qpn(cm, id);
+	cm_part(cm, id);
 	id->state = CM_DREQ_SENT;
 	cm_send_tries(cm, id, &mad, now);
 }
@@ -150,18 +172,16 @@ int cm_establish(struct cm *cm, struct cm_id *id, uint64_t now)
 
 	if (id->state != CM_REP_RCVD)
 		return -EINVAL;
-	id->state = CM_ESTABLISHED;
-	id->deadline = UINT64_MAX;
+	cm_enter_established(cm, id, now);
 	cm_send_kept(cm, id, &mad);
 	return 0;
 }
 
-int cm_notify_established(struct cm *cm, struct cm_id *id)
+int cm_notify_established(struct cm *cm, struct cm_id *id, uint64_t now)
 {
 	if (id->state != CM_REP_SENT)
 		return id->state == CM_ESTABLISHED ? 0 : -EINVAL;
-	id->state = CM_ESTABLISHED;
-	id->deadline = UINT64_MAX;
+	cm_enter_established(cm, id, now);
 	cm_tell(cm, id, CM_EVENT_RTU, NULL);
 	return 0;
 }
@@ -221,6 +241,27 @@ int cm_sidr_reply(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t 
 	return 0;
 }
 
+void cm_forget(struct cm *cm, struct cm_id *id)
+{
+	id->is_released = true;
+	cm_close(cm, id);
+}
+
+void cm_refuse(struct cm *cm, struct cm_id *id, uint16_t reason)
+{
+	struct cm_mad mad = {
+	    .attribute = CM_SIDR_REP,
+	    .local_id = id->remote, /* the request's id */
+	    .transaction = id->transaction,
+	    .sidr_rep = {.status = CM_SIDR_UNSUPPORTED, .service_id = id->service_id}};
+
+	if (id->state == CM_REQ_RCVD)
+		cm_send_rej(cm, id, CM_REJECTED_REQ, reason, NULL, 0);
+	else if (id->state == CM_SIDR_RCVD)
+		cm_send(cm, &id->path, &mad);
+	cm_forget(cm, id);
+}
+
 void cm_release(struct cm *cm, struct cm_id *id, uint64_t now)
 {
 	struct cm_mad none = {.sidr_rep = {.status = CM_SIDR_REJECTED}};
@@ -253,6 +294,20 @@ void cm_release(struct cm *cm, struct cm_id *id, uint64_t now)
 	case CM_CLOSED:
 		cm_close(cm, id);
 		break;
+	}
+}
+
+void cm_farewell(struct cm *cm, uint64_t now)
+{
+	for (uint32_t i = 0; i < cm->capacity; i++) {
+		struct cm_id *id = cm->ids[i];
+
+		if (!id)
+			continue;
+		if (!id->path.is_here && (id->state == CM_TIMEWAIT || id->state == CM_DREQ_SENT))
+			cm_resend(cm, id);
+		if (!id->is_released)
+			cm_release(cm, id, now);
 	}
 }
 
@@ -292,7 +347,7 @@ static void due(struct cm *cm, struct cm_id *id, uint64_t now)
 			cm_tell(cm, id, CM_EVENT_TIMEWAIT_EXIT, NULL);
 		return;
 	}
-	if (id->tries >= CM_TRIES) {
+	if (id->tries >= (id->state == CM_DREQ_SENT ? CM_DREQ_TRIES : CM_TRIES)) {
 		give_up(cm, id, now);
 		return;
 	}
@@ -314,9 +369,12 @@ void cm_run(struct cm *cm, uint64_t now)
 		else
 			timer_set(&cm->timers, timer, id->deadline);
 	}
+	cm_peers_run(cm, now);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	return timer_first(&cm->timers);
+	uint64_t first = timer_first(&cm->timers), probe = timer_first(&cm->peer_timers);
+
+	return first < probe ? first : probe;
 }

@@ -20,6 +20,15 @@ void cm_list_by_qpn(struct cm *cm, struct cm_id *id);
 void cm_unlist_by_id(struct cm *cm, struct cm_id *id);
 void cm_unlist_by_qpn(struct cm *cm, struct cm_id *id);
 
+/* Connected, and no longer: what finds an id by its peer's QP and process. */
+void cm_join_peer(struct cm *cm, struct cm_id *id, uint64_t now);
+void cm_part(struct cm *cm, struct cm_id *id);
+void cm_peer_answered(struct cm_peer *peer);
+/* The id that was asked for is unknown there: the next one is asked for at once. */
+void cm_peer_denied(struct cm *cm, struct cm_peer *peer, uint64_t now);
+void cm_peers_run(struct cm *cm, uint64_t now);
+void cm_peers_free(struct cm *cm);
+
 /* Sends once. */
 void cm_send(struct cm *cm, const struct cm_path *path, const struct cm_mad *mad);
 /* Sends, and keeps it to answer duplicates. */
@@ -27,8 +36,10 @@ void cm_send_kept(struct cm *cm, struct cm_id *id, struct cm_mad *mad);
 /* Sends until it is answered. */
 void cm_send_tries(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t now);
 void cm_resend(struct cm *cm, struct cm_id *id);
+void cm_repeat_rejection(struct cm *cm, struct cm_id *id, uint64_t now);
 
 void cm_set_deadline(struct cm *cm, struct cm_id *id, uint64_t deadline);
+void cm_enter_established(struct cm *cm, struct cm_id *id, uint64_t now);
 void cm_enter_timewait(struct cm *cm, struct cm_id *id, bool tells_exit, uint64_t now);
 /* No timer, no peer: freed at once if released. */
 void cm_close(struct cm *cm, struct cm_id *id);

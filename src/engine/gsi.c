@@ -150,7 +150,8 @@ static void answer_for_nobody(const struct route *route, const struct cm_mad *to
 		mad.rej.reason = CM_REJ_INVALID_SERVICE_ID;
 		break;
 	case CM_REP:
-		mad.rej.message = CM_REJECTED_REP;
+	case CM_LAP:
+		mad.rej.message = to->attribute == CM_REP ? CM_REJECTED_REP : CM_REJECTED_OTHER;
 		mad.rej.reason = CM_REJ_INVALID_COMM_ID;
 		break;
 	case CM_DREQ:

@@ -47,6 +47,11 @@ void mail_address_of_manager(uint32_t slot, struct mail_address *address)
 	set_name(address, "verbatim/%u/cm", slot);
 }
 
+void mail_address_of_life(uint32_t slot, struct mail_address *address)
+{
+	set_name(address, "verbatim/%u/life", slot);
+}
+
 void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 			     struct mail_address *address)
 {

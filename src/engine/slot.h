@@ -50,6 +50,9 @@ void mail_address_of_slot(uint32_t number, struct mail_address *address);
 void mail_address_of_manager(uint32_t slot, struct mail_address *address);
 void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 			     struct mail_address *address);
+/* Where others of this host connect to hear of the process's end. */
+void mail_address_of_life(uint32_t slot, struct mail_address *address);
+
 /* A socket bound there, non-blocking, which tells its senders' users. -errno. */
 int mail_bind(const struct mail_address *address);
 

@@ -170,6 +170,7 @@ int rdma_get_cm_event(struct rdma_event_channel *cm_channel, struct rdma_cm_even
 			event = cds_list_first_entry(&channel->events, struct event, node);
 			cds_list_del(&event->node);
 			event->id->delivered++;
+			event->id->pending -= event->is_request;
 		}
 		manager_unlock();
 		if (event) {

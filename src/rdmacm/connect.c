@@ -49,6 +49,7 @@ static struct cm_path path_of(const struct id *id)
 				.dgid = id->dgid,
 				.traffic_class = id->tos,
 				.hop_limit = 64,
+				.is_here = device_find(&id->dgid, NULL) != NULL,
 				.port = id->cm.verbs};
 }
 
@@ -286,7 +287,7 @@ int rdma_notify(struct rdma_cm_id *cm_id, enum ibv_event_type event)
 
 	manager_lock();
 	if (event == IBV_EVENT_COMM_EST && id->conn)
-		error = -cm_notify_established(manager_cm(), id->conn);
+		error = -cm_notify_established(manager_cm(), id->conn, manager_now());
 	manager_unlock();
 	return cm_result(error);
 }
@@ -387,37 +388,32 @@ static struct id *create_request(struct id *listener, struct cm_id *conn, const 
 	return id;
 }
 
-static void refuse_request(struct cm *cm, struct cm_id *conn, const struct cm_mad *mad,
-			   uint16_t reason)
-{
-	struct cm_mad reply = {.sidr_rep = {.status = CM_SIDR_UNSUPPORTED}};
-
-	if (mad->attribute == CM_REQ)
-		cm_reject(cm, conn, reason, NULL, 0, manager_now());
-	else
-		cm_sidr_reply(cm, conn, &reply, manager_now());
-	cm_release(cm, conn, manager_now());
-}
-
+/* With the backlog full a request is welcome when it comes again. */
 static void told_request(struct cm *cm, struct cm_id *conn, const struct cm_mad *mad)
 {
 	struct id *listener = port_listener(conn->service_id, &conn->path.sgid), *id;
 	struct event *event;
 
 	if (!listener) {
-		refuse_request(cm, conn, mad, CM_REJ_INVALID_SERVICE_ID);
+		cm_refuse(cm, conn, CM_REJ_INVALID_SERVICE_ID);
+		return;
+	}
+	if (listener->pending >= listener->backlog) {
+		cm_forget(cm, conn);
 		return;
 	}
 	event = event_create(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	id = event ? create_request(listener, conn, mad, event) : NULL;
 	if (!id) {
 		free(event);
-		refuse_request(cm, conn, mad, CM_REJ_NO_RESOURCES);
+		cm_refuse(cm, conn, CM_REJ_NO_RESOURCES);
 		return;
 	}
 	conn->user = id;
 	event->cm.id = &id->cm;
 	event->cm.listen_id = &listener->cm;
+	event->is_request = true;
+	listener->pending++;
 	event_post(event);
 }
 

@@ -56,11 +56,11 @@ struct id {
 	bool is_sync, is_destroying;
 	bool reuse_address, af_only;
 	uint8_t tos, ack_timeout;
-	unsigned int delivered;	   /* events taken and not acknowledged */
-	struct cds_list_head node; /* of all listeners, while listening */
-	struct service *service;   /* the port that it has */
-	struct id *listener;	   /* whose request it is, until that is destroyed */
-	int backlog;
+	unsigned int delivered;	       /* events taken and not acknowledged */
+	struct cds_list_head node;     /* of all listeners, while listening */
+	struct service *service;       /* the port that it has */
+	struct id *listener;	       /* whose request it is, until that is destroyed */
+	unsigned int backlog, pending; /* requests: at most, and not taken yet */
 	union ibv_gid sgid, dgid;
 	int sgid_index;
 	struct cm_id *conn;
@@ -81,6 +81,7 @@ struct event {
 	struct rdma_cm_event cm; /* first */
 	struct cds_list_head node;
 	struct id *id; /* whose acknowledgement it counts for */
+	bool is_request;
 	uint8_t private_data[MAD_BYTES];
 };
 
@@ -111,9 +112,21 @@ struct cm *manager_cm(void);
 uint64_t manager_now(void);
 /* After calls into the manager: its thread looks at its deadline again. */
 void manager_kick(void);
-/* The thread reads requests from it. 0 or a positive errno. */
-int manager_watch(int fd);
+/* What the thread's descriptors are. */
+enum watch { WATCH_KICK, WATCH_MAIL, WATCH_LIFE, WATCH_PEER, WATCH_WATCHER };
+/* 0 or a positive errno. */
+int manager_watch(int fd, enum watch kind, uint32_t slot);
 void manager_unwatch(int fd);
+
+/* ---- life.c: with the lock ---- */
+
+int life_open(uint32_t slot); /* 0 or a positive errno */
+void life_abandon(void);
+void life_watch(uint32_t slot);
+void life_ended(uint32_t slot);
+void life_accept(void);
+/* Tells of those that were found dead when they were to be watched. */
+void life_run(void);
 
 /* ---- device.c: with the lock ---- */
 
@@ -138,6 +151,7 @@ uint64_t service_id_of(const struct id *id, uint16_t port);
 /* Takes the port of the id's source address, or a free one. 0 or a positive errno. */
 int port_take(struct id *id);
 void port_release(struct id *id);
+bool port_is_mailbox(int fd);
 /* Who listens for a service on an address; NULL if nobody does. */
 struct id *port_listener(uint64_t service_id, const union ibv_gid *gid);
 void port_listen(struct id *id);

@@ -10,7 +10,10 @@
 
 #include "rdmacm/face.h"
 
-enum { ANY_UDP_PORT = 9 }; /* for a look at the route */
+enum {
+	ANY_UDP_PORT = 9,   /* for a look at the route */
+	MAX_BACKLOG = 1024, /* as the kernel has it */
+};
 
 static enum ibv_qp_type type_of(enum rdma_port_space ps)
 {
@@ -191,7 +194,8 @@ int rdma_listen(struct rdma_cm_id *cm_id, int backlog)
 	if (error == 0 && id->state != ID_BOUND)
 		error = EINVAL;
 	if (error == 0) {
-		id->backlog = backlog;
+		id->backlog =
+		    backlog > 0 && backlog < MAX_BACKLOG ? (unsigned int)backlog : MAX_BACKLOG;
 		port_listen(id);
 	}
 	manager_unlock();

@@ -33,6 +33,7 @@ enum {
 	WAITING_MAX = 1024, /* beyond that they are lost, and sent again by their timeouts */
 	WAITING_MS = 1,
 	WAITING_FAILURES = 8, /* in one round */
+	MAIL_BATCH = 16,
 };
 
 static CDS_LIST_HEAD(waiting);
@@ -137,7 +138,13 @@ static uint32_t random_bits(struct cm *cm)
 	return bits;
 }
 
+static void watch(struct cm *cm, uint32_t slot)
+{
+	life_watch(slot);
+}
+
 static const struct cm_host host = {
+    .watch = watch,
     .send = send_mad,
     .event = connect_event,
     .random = random_bits,
@@ -157,26 +164,31 @@ static void take(const struct packet *packet)
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK)
 		return;
 	path.port = device_find(&path.sgid, NULL);
+	path.is_here = device_find(&path.dgid, NULL) != NULL;
 	if (path.port)
 		cm_receive(&manager.cm, &path, wire.payload, wire.payload_length, manager_now());
 }
 
+/* A descriptor that another thread has closed since may be anybody's by now: hence all of it under
+ * the lock. */
 static void read_mail(int fd)
 {
 	static struct mail mail; /* the thread's own */
 
-	while (mail_receive(fd, &mail) == 0) {
+	manager_lock();
+	for (int i = 0; i < MAIL_BATCH && (fd == manager.mailbox || port_is_mailbox(fd)); i++) {
 		size_t length;
-		const struct meeting *meeting = meeting_of(&mail, &length);
+		const struct meeting *meeting;
 		struct packet packet;
 
-		if (meeting && mail.is_ours && meeting_packet(meeting, length, &packet)) {
-			manager_lock();
+		if (mail_receive(fd, &mail) != 0)
+			break;
+		meeting = meeting_of(&mail, &length);
+		if (meeting && mail.is_ours && meeting_packet(meeting, length, &packet))
 			take(&packet);
-			manager_unlock();
-		}
 		mail_close_fds(&mail);
 	}
+	manager_unlock();
 }
 
 static int wait_ms(void)
@@ -185,6 +197,7 @@ static int wait_ms(void)
 	bool is_waiting;
 
 	manager_lock();
+	life_run();
 	cm_run(&manager.cm, now);
 	send_waiting();
 	deadline = cm_deadline(&manager.cm);
@@ -199,27 +212,58 @@ static int wait_ms(void)
 	return (int)((deadline - now) / 1000000) + 1;
 }
 
+/* In an epoll event: the descriptor, what it is, whose. */
+union tag {
+	uint64_t data;
+	struct {
+		int fd;
+		uint16_t kind, slot;
+	};
+};
+
+static void take_event(union tag tag)
+{
+	uint64_t ignored;
+
+	switch (tag.kind) {
+	case WATCH_KICK:
+		if (read(tag.fd, &ignored, sizeof(ignored)) < 0)
+			return;
+		break;
+	case WATCH_MAIL:
+		read_mail(tag.fd);
+		break;
+	case WATCH_LIFE:
+		life_accept();
+		break;
+	case WATCH_PEER:
+		manager_lock();
+		life_ended(tag.slot);
+		manager_unlock();
+		break;
+	case WATCH_WATCHER:
+		close(tag.fd);
+		break;
+	}
+}
+
 static void *run(void *data)
 {
 	struct epoll_event events[16];
-	uint64_t ignored;
 
 	while (!__atomic_load_n(&manager.is_stopping, __ATOMIC_ACQUIRE)) {
 		int count = epoll_wait(manager.epoll, events, 16, wait_ms());
 
-		for (int i = 0; i < count; i++) {
-			if (events[i].data.fd != manager.kick)
-				read_mail(events[i].data.fd);
-			else if (read(manager.kick, &ignored, sizeof(ignored)) < 0)
-				continue;
-		}
+		for (int i = 0; i < count; i++)
+			take_event((union tag){.data = events[i].data.u64});
 	}
 	return NULL;
 }
 
-int manager_watch(int fd)
+int manager_watch(int fd, enum watch kind, uint32_t slot)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+	union tag tag = {.fd = fd, .kind = (uint16_t)kind, .slot = (uint16_t)slot};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = tag.data};
 
 	return epoll_ctl(manager.epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
 }
@@ -242,7 +286,10 @@ static int open_all(uint32_t slot)
 	manager.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (manager.epoll < 0 || manager.kick < 0)
 		return refuse(REASON_NO_DESCRIPTOR, "%s", strerror(errno));
-	return manager_watch(manager.mailbox) || manager_watch(manager.kick) ? errno : 0;
+	if (manager_watch(manager.mailbox, WATCH_MAIL, slot) ||
+	    manager_watch(manager.kick, WATCH_KICK, slot) || life_open(slot))
+		return refuse(REASON_NO_DESCRIPTOR, "%s", strerror(errno));
+	return 0;
 }
 
 static int start_thread(void)
@@ -287,8 +334,6 @@ __attribute__((destructor)) static void stop(void)
 	__atomic_store_n(&manager.is_stopping, true, __ATOMIC_RELEASE);
 	manager_kick();
 	pthread_join(manager.thread, NULL);
-	for (uint32_t i = 0; i < manager.cm.capacity; i++)
-		if (manager.cm.ids[i] && !manager.cm.ids[i]->is_released)
-			cm_release(&manager.cm, manager.cm.ids[i], manager_now());
+	cm_farewell(&manager.cm, manager_now());
 	manager.is_running = false;
 }

@@ -71,7 +71,7 @@ static int bind_service(struct service *service)
 	service->fd = mail_bind(&address);
 	if (service->fd < 0)
 		return -service->fd;
-	error = is_contested(service) ? EADDRINUSE : manager_watch(service->fd);
+	error = is_contested(service) ? EADDRINUSE : manager_watch(service->fd, WATCH_MAIL, 0);
 	if (error)
 		close(service->fd);
 	return error;
@@ -152,6 +152,16 @@ void port_release(struct id *id)
 	close(service->fd);
 	cds_list_del(&service->node);
 	free(service);
+}
+
+bool port_is_mailbox(int fd)
+{
+	struct service *service;
+
+	cds_list_for_each_entry (service, &services, node)
+		if (service->fd == fd)
+			return true;
+	return false;
 }
 
 void port_listen(struct id *id)
