@@ -102,6 +102,7 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->odp_caps.per_transport_caps.rc_odp_caps =
 	    datagrams | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
+	attr->max_dm_size = MAX_DM_SIZE;
 	attr->completion_timestamp_mask = UINT64_MAX;
 	attr->hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
 	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;

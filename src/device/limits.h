@@ -24,6 +24,7 @@ enum limits {
 	MAX_SRQ_WR = 65536,
 	MAX_MR = 1 << 19,
 	MAX_MW = 1 << 19,
+	MAX_DM_SIZE = 16 << 20,
 	MAX_PD = 65536,
 	MAX_AH = 1 << 20,
 	MAX_MCAST_GRP = 8192,

@@ -29,6 +29,7 @@ static void set_ops(struct verbs_context *verbs)
 	context_set_mr_ops(verbs);
 	context_set_mw_ops(verbs);
 	context_set_buf_ops(verbs);
+	context_set_dm_ops(verbs);
 	context_set_dmah_ops(verbs);
 	context_set_advise_ops(verbs);
 	context_set_cq_ops(verbs);

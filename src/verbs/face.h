@@ -116,6 +116,7 @@ void context_set_port_ops(struct verbs_context *verbs);
 void context_set_mr_ops(struct verbs_context *verbs);
 void context_set_mw_ops(struct verbs_context *verbs);
 void context_set_buf_ops(struct verbs_context *verbs);
+void context_set_dm_ops(struct verbs_context *verbs);
 void context_set_dmah_ops(struct verbs_context *verbs);
 void context_set_advise_ops(struct verbs_context *verbs);
 

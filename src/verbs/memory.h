@@ -21,6 +21,18 @@ struct ibv_buf {
 	atomic_uint users; /* who holds it: the program, and each region on it */
 };
 
+struct dm {
+	struct ibv_dm ibv; /* first */
+	struct memfd memory;
+	size_t size;
+	atomic_uint users; /* regions */
+};
+
+static inline struct dm *dm_of(struct ibv_dm *ibv)
+{
+	return (struct dm *)ibv;
+}
+
 struct dmah {
 	struct ibv_dmah ibv; /* first */
 	atomic_uint users;   /* regions */
@@ -31,6 +43,7 @@ struct mr_memory {
 	size_t mapped;
 	int dmabuf; /* its descriptor, a duplicate */
 	struct ibv_buf *buf;
+	struct dm *dm;
 	struct dmah *dmah;
 };
 
@@ -51,6 +64,9 @@ void dmabuf_unmap(struct mr_memory *memory);
 int buf_check(const struct ibv_buf *buf, const void *addr, size_t length);
 void buf_hold(struct ibv_buf *buf);
 void buf_let_go(struct ibv_buf *buf);
+
+/* dm.c */
+void dm_let_go(struct dm *dm);
 
 /* dmah.c */
 void dmah_hold(struct dmah *dmah);

@@ -38,6 +38,8 @@ void memory_let_go(struct mr_memory *memory)
 		dmabuf_unmap(memory);
 	if (memory->buf)
 		buf_let_go(memory->buf);
+	if (memory->dm)
+		dm_let_go(memory->dm);
 	if (memory->dmah)
 		dmah_let_go(memory->dmah);
 }

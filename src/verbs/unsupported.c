@@ -42,12 +42,6 @@ void ibv_unimport_dm(struct ibv_dm *dm)
 	NOT_IMPLEMENTED();
 }
 
-int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
-{
-	errno = NOT_IMPLEMENTED();
-	return -1;
-}
-
 /* ---- completion counters ---- */
 
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,

@@ -178,7 +178,6 @@ static void functions_refuse_with_their_name(void **state)
 	REFUSES_NULL(ibv_import_pd(context, 1), "ibv_import_pd");
 	REFUSES_NULL(ibv_import_mr(&pd, 1), "ibv_import_mr");
 	REFUSES_NULL(ibv_import_dm(context, 1), "ibv_import_dm");
-	REFUSES_MINUS_1(ibv_dm_export_dmabuf_fd(NULL), "ibv_dm_export_dmabuf_fd");
 	REFUSES_NULL(ibv_create_comp_cntr(context, NULL), "ibv_create_comp_cntr");
 	REFUSES_ERRNO(ibv_read_comp_cntr(&cntr, &value), "ibv_read_comp_cntr");
 	REFUSES_ERRNO(ibv_qp_attach_comp_cntr(&qp, &cntr, NULL), "ibv_qp_attach_comp_cntr");
