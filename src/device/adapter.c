@@ -104,6 +104,9 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
 	attr->max_dm_size = MAX_DM_SIZE;
 	attr->completion_timestamp_mask = UINT64_MAX;
+	attr->cq_mod_caps.max_cq_count = UINT16_MAX;
+	attr->cq_mod_caps.max_cq_period = UINT16_MAX;
+	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
 	attr->hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
 	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
 	attr->phys_port_cnt_ex = 1;

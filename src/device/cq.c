@@ -37,6 +37,7 @@ int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
 	}
 	new->adapter = adapter;
 	new->capacity = cqe;
+	atomic_init(&new->event_at, CQ_NO_EVENT);
 	new->ibv.cqe = (int)cqe;
 	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
 	pthread_spin_init(&new->lock, PTHREAD_PROCESS_PRIVATE);
@@ -142,30 +143,98 @@ static int overrun(struct cq *cq, bool is_first, const struct ibv_wc *wc)
 	return -EOVERFLOW;
 }
 
-int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now)
+static void set_event_at(struct cq *cq, uint64_t at)
 {
-	bool was_overrun, is_event = false;
-	struct cqe *cqe;
+	atomic_store_explicit(&cq->event_at, at, memory_order_relaxed);
+}
+
+static void disarm(struct cq *cq)
+{
+	cq->arm = CQ_NOT_ARMED;
+	cq->held = 0;
+	set_event_at(cq, CQ_NO_EVENT);
+}
+
+/* Whether what was just added raises the event now. With the lock held. */
+static bool is_event_due(struct cq *cq, const struct cqe *cqe, bool is_solicited)
+{
+	bool is_error = cqe->wc.status != IBV_WC_SUCCESS;
+	bool is_wanted = cq->arm == CQ_ARMED_NEXT ||
+			 (cq->arm == CQ_ARMED_SOLICITED && (is_solicited || is_error));
+
+	if (!is_wanted)
+		return false;
+	if (is_error || (!cq->moderate_ns && cq->moderate_count <= 1))
+		return true;
+	if (++cq->held >= cq->moderate_count && cq->moderate_count)
+		return true;
+	if (cq->moderate_ns && cq_event_at(cq) == CQ_NO_EVENT)
+		set_event_at(cq, cqe->timestamp + cq->moderate_ns);
+	return false;
+}
+
+static void raise_event(struct cq *cq)
+{
+	if (cq->adapter->host->cq_event)
+		cq->adapter->host->cq_event(cq);
+}
+
+int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
+{
+	bool was_overrun, is_event;
 
 	pthread_spin_lock(&cq->lock);
 	was_overrun = cq->is_overrun;
 	if (was_overrun || (count_locked(cq) == cq->capacity && !make_room(cq))) {
 		pthread_spin_unlock(&cq->lock);
-		return overrun(cq, !was_overrun, wc);
+		return overrun(cq, !was_overrun, &cqe->wc);
 	}
-	cqe = &cq->ring[ring_index(cq, count_locked(cq))];
-	cqe->wc = *wc;
-	cqe->timestamp = now;
+	cq->ring[ring_index(cq, count_locked(cq))] = *cqe;
 	set_count(cq, count_locked(cq) + 1);
-	if (cq->arm == CQ_ARMED_NEXT ||
-	    (cq->arm == CQ_ARMED_SOLICITED && (is_solicited || wc->status != IBV_WC_SUCCESS))) {
-		cq->arm = CQ_NOT_ARMED;
-		is_event = true;
-	}
+	is_event = is_event_due(cq, cqe, is_solicited);
+	if (is_event)
+		disarm(cq);
 	pthread_spin_unlock(&cq->lock);
-	if (is_event && cq->adapter->host->cq_event)
-		cq->adapter->host->cq_event(cq);
+	if (is_event)
+		raise_event(cq);
 	return 0;
+}
+
+int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now)
+{
+	struct cqe cqe = {.wc = *wc, .timestamp = now};
+
+	return cq_push_cqe(cq, &cqe, is_solicited);
+}
+
+void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
+{
+	bool is_event;
+
+	pthread_spin_lock(&cq->lock);
+	cq->moderate_count = count;
+	cq->moderate_ns = (uint64_t)period_us * 1000;
+	is_event = cq->held; /* what is held was counted by the old rule: tell it */
+	if (is_event)
+		disarm(cq);
+	pthread_spin_unlock(&cq->lock);
+	if (is_event)
+		raise_event(cq);
+}
+
+void cq_expire(struct cq *cq, uint64_t now)
+{
+	bool is_event;
+
+	if (now < cq_event_at(cq))
+		return;
+	pthread_spin_lock(&cq->lock);
+	is_event = now >= cq_event_at(cq);
+	if (is_event)
+		disarm(cq);
+	pthread_spin_unlock(&cq->lock);
+	if (is_event)
+		raise_event(cq);
 }
 
 int cq_poll(struct cq *cq, int count, struct ibv_wc *wc)

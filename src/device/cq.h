@@ -14,9 +14,14 @@
 
 struct adapter;
 
+/* A completion with what only extended polling shows. */
 struct cqe {
 	struct ibv_wc wc;
 	uint64_t timestamp; /* ns, the `now` of the transport */
+	uint64_t tm_tag;
+	uint32_t tm_priv;
+	uint32_t flow_tag;
+	uint16_t cvlan;
 };
 
 enum cq_arm { CQ_NOT_ARMED, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };
@@ -39,6 +44,10 @@ struct cq {
 	uint32_t head;	   /* next to poll */
 	atomic_uint count; /* written under the lock, peeked at without it by pollers */
 	enum cq_arm arm;
+	uint16_t moderate_count;   /* an event only for so many; 0 or 1: for each */
+	uint64_t moderate_ns;	   /* or when the first has waited so long; 0: not at all */
+	uint32_t held;		   /* completions since the arming that would have been an event */
+	_Atomic uint64_t event_at; /* then the event of the held ones; CQ_NO_EVENT: none waits */
 	bool ignore_overrun;
 	atomic_bool is_overrun; /* an entry was lost; the CQ is in error */
 };
@@ -64,6 +73,22 @@ int cq_resize(struct cq *cq, uint32_t cqe);
  * (IBV_EVENT_QP_FATAL).
  */
 int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now);
+int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited);
+
+/*
+ * Moderation: an armed CQ raises its event for `count` completions, or when the oldest has waited
+ * for `period_us`, or at once for one in error. 0 turns that part off, both are no moderation. Who
+ * runs a QP that completes here asks cq_event_at() for its deadline, and calls cq_expire() then.
+ */
+void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
+void cq_expire(struct cq *cq, uint64_t now);
+
+#define CQ_NO_EVENT UINT64_MAX
+
+static inline uint64_t cq_event_at(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->event_at, memory_order_relaxed);
+}
 
 /* Takes up to `count` completions, oldest first; how many. -EOVERFLOW when it is empty and in
  * error. */

@@ -354,8 +354,17 @@ void qp_forget_completions(struct qp *qp)
 		cq_forget(qp->recv_cq, qp->number);
 }
 
+/* Nobody waits for their event's time any more. */
+static void expire(struct cq *cq)
+{
+	if (cq && cq_event_at(cq) != CQ_NO_EVENT)
+		cq_expire(cq, CQ_NO_EVENT - 1);
+}
+
 void qp_free(struct qp *qp)
 {
+	expire(qp->send_cq);
+	expire(qp->recv_cq);
 	qp_forget_completions(qp);
 	drop_references(qp);
 	queues_fini(qp);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "device/adapter.h"
+#include "device/cq.h"
 #include "device/mcast.h"
 #include "transport/completion.h"
 #include "transport/requester.h"
@@ -209,7 +210,18 @@ bool transport_can_wait(const struct qp *qp)
 	       sq_wqe(&qp->sq, tail - 1)->length * waiting < WAITING_BYTES;
 }
 
-bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+/* Moderated CQs have their time from the QPs that complete there. */
+static void expire_cqs(const struct qp *qp, uint64_t now)
+{
+	struct cq *recv_cq = receive_cq(qp);
+
+	if (qp->send_cq)
+		cq_expire(qp->send_cq, now);
+	if (recv_cq)
+		cq_expire(recv_cq, now);
+}
+
+static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	bool wants_more = false;
 
@@ -232,10 +244,26 @@ bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	}
 }
 
+bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	expire_cqs(qp, now);
+	return run(qp, now, outbox);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 uint64_t transport_deadline(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
+	const struct cq *recv_cq = receive_cq(qp);
+	uint64_t deadline = earlier(requester->ack_deadline, requester->rnr_deadline);
 
-	return requester->ack_deadline < requester->rnr_deadline ? requester->ack_deadline
-								 : requester->rnr_deadline;
+	if (qp->send_cq)
+		deadline = earlier(deadline, cq_event_at(qp->send_cq));
+	if (recv_cq && recv_cq != qp->send_cq)
+		deadline = earlier(deadline, cq_event_at(recv_cq));
+	return deadline;
 }

@@ -132,8 +132,20 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	return 0;
 }
 
+static int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	UNCANCELLED;
+
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return verb_result(
+		    refuse(REASON_CQ_MODIFY_MASK, "attr_mask is %#x", attr->attr_mask));
+	cq_moderate(cq_of(cq), attr->moderate.cq_count, attr->moderate.cq_period);
+	return 0;
+}
+
 void context_set_cq_ops(struct verbs_context *verbs)
 {
 	verbs->context.ops.poll_cq = poll_cq;
 	verbs->context.ops.req_notify_cq = req_notify_cq;
+	verbs->modify_cq = modify_cq;
 }

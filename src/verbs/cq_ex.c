@@ -11,7 +11,8 @@ enum { NS_PER_S = 1000000000 };
 
 #define WC_FLAGS_KNOWN                                                                             \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_TM_INFO |                  \
+	 IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_CVLAN)
 #define FLAGS_KNOWN (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 static struct face_cq *face_of(struct ibv_cq_ex *ex)
@@ -146,20 +147,21 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	       clock_ns(CLOCK_MONOTONIC);
 }
 
-/* What a CQ was not created for, and no CQ can be, reads as nothing. */
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
-	return 0;
+	return face_of(ex)->current.cvlan;
 }
 
 static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
 {
-	return 0;
+	return face_of(ex)->current.flow_tag;
 }
 
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm_info)
 {
-	memset(tm_info, 0, sizeof(*tm_info));
+	const struct cqe *cqe = &face_of(ex)->current;
+
+	*tm_info = (struct ibv_wc_tm_info){.tag = cqe->tm_tag, .priv = cqe->tm_priv};
 }
 
 static void set_entry_points(struct ibv_cq_ex *ex)

@@ -111,6 +111,84 @@ static void the_stronger_arming_stays(void **state)
 	cq_destroy(cq);
 }
 
+/* ---- moderation ---- */
+
+static void push_at(struct cq *cq, uint64_t now)
+{
+	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+
+	assert_int_equal(cq_push(cq, &wc, false, now), 0);
+}
+
+static void a_moderated_cq_tells_of_so_many(void **state)
+{
+	struct cq *cq = cq_new(16);
+
+	cq_moderate(cq, 3, 0);
+	for (int round = 1; round <= 2; round++) {
+		cq_arm(cq, false);
+		push_at(cq, 1);
+		push_at(cq, 2);
+		assert_int_equal(fixture_cq_events, round - 1);
+		push_at(cq, 3);
+		assert_int_equal(fixture_cq_events, round);
+		push_at(cq, 4);
+		assert_int_equal(fixture_cq_events, round);
+	}
+	assert_true(cq_event_at(cq) == CQ_NO_EVENT);
+	cq_destroy(cq);
+}
+
+static void a_moderated_cq_tells_when_the_oldest_has_waited(void **state)
+{
+	struct cq *cq = cq_new(16);
+
+	cq_moderate(cq, 100, 50);
+	cq_arm(cq, false);
+	assert_true(cq_event_at(cq) == CQ_NO_EVENT);
+	push_at(cq, 1000);
+	push_at(cq, 2000);
+	assert_int_equal(cq_event_at(cq), 51000);
+	cq_expire(cq, 50999);
+	assert_int_equal(fixture_cq_events, 0);
+	cq_expire(cq, 51000);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_expire(cq, 99999);
+	assert_int_equal(fixture_cq_events, 1);
+	assert_true(cq_event_at(cq) == CQ_NO_EVENT);
+	cq_destroy(cq);
+}
+
+static void errors_are_not_held_back(void **state)
+{
+	struct ibv_wc bad = {.status = IBV_WC_RETRY_EXC_ERR};
+	struct cq *cq = cq_new(16);
+
+	cq_moderate(cq, 100, 50);
+	cq_arm(cq, false);
+	push_at(cq, 1);
+	cq_push(cq, &bad, false, 2);
+	assert_int_equal(fixture_cq_events, 1);
+	assert_true(cq_event_at(cq) == CQ_NO_EVENT);
+	cq_destroy(cq);
+}
+
+static void what_is_held_is_told_when_moderation_changes(void **state)
+{
+	struct cq *cq = cq_new(16);
+
+	cq_moderate(cq, 100, 0);
+	cq_arm(cq, false);
+	push_at(cq, 1);
+	assert_int_equal(fixture_cq_events, 0);
+	cq_moderate(cq, 0, 0);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_arm(cq, false);
+	push_at(cq, 2);
+	assert_int_equal(fixture_cq_events, 2);
+	cq_destroy(cq);
+}
+
 /* ---- overrun ---- */
 
 static void an_overrun_is_an_error_of_the_cq_for_good(void **state)
@@ -233,6 +311,10 @@ int main(void)
 	    TEST(an_armed_cq_tells_once),
 	    TEST(armed_for_solicited_ones_it_waits_for_these_and_for_errors),
 	    TEST(the_stronger_arming_stays),
+	    TEST(a_moderated_cq_tells_of_so_many),
+	    TEST(a_moderated_cq_tells_when_the_oldest_has_waited),
+	    TEST(errors_are_not_held_back),
+	    TEST(what_is_held_is_told_when_moderation_changes),
 	    TEST(an_overrun_is_an_error_of_the_cq_for_good),
 	    TEST(an_overrun_that_is_ignored_loses_the_oldest),
 	    TEST(resizing_keeps_what_is_there),
