@@ -104,6 +104,11 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
 	attr->max_dm_size = MAX_DM_SIZE;
 	attr->completion_timestamp_mask = UINT64_MAX;
+	attr->tm_caps.max_rndv_hdr_size = MAX_RNDV_HEADER;
+	attr->tm_caps.max_num_tags = MAX_TAGS;
+	attr->tm_caps.flags = IBV_TM_CAP_RC;
+	attr->tm_caps.max_ops = MAX_TAG_OPS;
+	attr->tm_caps.max_sge = MAX_SGE;
 	attr->cq_mod_caps.max_cq_count = UINT16_MAX;
 	attr->cq_mod_caps.max_cq_period = UINT16_MAX;
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;

@@ -22,6 +22,10 @@ enum limits {
 	MAX_CQE = (1 << 22) - 1,
 	MAX_SRQ = 65536,
 	MAX_SRQ_WR = 65536,
+	MAX_TAGS = 8192,    /* in the list of a tag matching SRQ */
+	MAX_TAG_OPS = 8192, /* they are done at once, so that any number would do */
+	MAX_RNDV_HEADER = 64,
+	MAX_RNDV = 16, /* of one QP: READs that the adapter makes by itself, each with its FIN */
 	MAX_MR = 1 << 19,
 	MAX_MW = 1 << 19,
 	MAX_DM_SIZE = 16 << 20,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <infiniband/tm_types.h>
+
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/pd.h"
@@ -139,6 +141,10 @@ static int check(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
 	if (!is_xrc(attr->qp_type) && attr->srq && srq_of(attr->srq)->adapter != adapter)
 		return refuse(REASON_QP_OTHER_DEVICE, "the PD is of %s, the SRQ of %s",
 			      adapter->name, srq_of(attr->srq)->adapter->name);
+	if (attr->srq && attr->qp_type != IBV_QPT_RC && srq_of(attr->srq)->type == IBV_SRQT_TM)
+		return refuse(REASON_QP_TM_TYPE, "qp_type is %d", attr->qp_type);
+	if (!is_xrc(attr->qp_type) && attr->srq && srq_of(attr->srq)->type == IBV_SRQT_XRC)
+		return refuse(REASON_QP_XRC_SRQ, "SRQ %u", srq_of(attr->srq)->number);
 	return check_cap(adapter, &attr->cap, attr->srq);
 }
 
@@ -166,18 +172,28 @@ static uint32_t power_of_two(uint32_t n)
 }
 
 /* The room of a WQE serves as elements or as inline data: both get all of it, as ConnectX does. */
-static int send_queue_init(struct send_queue *sq, const struct ibv_qp_cap *cap)
+static int send_queue_init(struct send_queue *sq, const struct ibv_qp_cap *cap,
+			   const struct srq *srq)
 {
+	bool is_tm = srq && srq->type == IBV_SRQT_TM;
 	size_t room = cap->max_send_sge * sizeof(struct ibv_sge);
+	uint32_t size;
 
 	if (room < cap->max_inline_data)
 		room = (cap->max_inline_data + 15) & ~15u;
 	sq->max_wr = power_of_two(cap->max_send_wr);
 	sq->max_sge = cap->max_send_sge;
 	sq->max_inline = (uint32_t)room;
+	/* the adapter's own READs are for the SRQ's elements, and have a FIN each */
+	if (is_tm && room < srq->queue.max_sge * sizeof(struct ibv_sge))
+		room = srq->queue.max_sge * sizeof(struct ibv_sge);
+	if (is_tm && room < sizeof(struct ibv_tmh))
+		room = sizeof(struct ibv_tmh);
 	sq->stride = (sizeof(struct send_wqe) + room + 15) & ~(size_t)15;
-	if (sq->max_wr) {
-		sq->ring = calloc(sq->max_wr, sq->stride);
+	size = is_tm ? power_of_two(sq->max_wr + 2 * MAX_RNDV) : sq->max_wr;
+	if (size) {
+		sq->ring_mask = size - 1;
+		sq->ring = calloc(size, sq->stride);
 		if (!sq->ring)
 			return -ENOMEM;
 	}
@@ -193,7 +209,7 @@ static void send_queue_fini(struct send_queue *sq)
 
 static int queues_init(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
-	int ret = send_queue_init(&qp->sq, &attr->cap);
+	int ret = send_queue_init(&qp->sq, &attr->cap, qp->srq);
 
 	if (ret)
 		return ret;

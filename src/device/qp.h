@@ -76,9 +76,11 @@ struct send_queue {
 	char *ring;
 	size_t stride;
 	uint32_t max_wr, max_sge, max_inline;
-	atomic_uint head; /* oldest not complete; free-running; written under the lane's lock */
-	uint32_t next;	  /* behind the last one built but not published */
-	atomic_uint tail; /* next to post; free-running; the release that publishes a WQE */
+	uint32_t ring_mask; /* its size, a power of two, less one: max_wr, or more with `own` */
+	atomic_uint own;    /* WQEs of the adapter's own: rendezvous of tag matching */
+	atomic_uint head;   /* oldest not complete; free-running; written under the lane's lock */
+	uint32_t next;	    /* behind the last one built but not published */
+	atomic_uint tail;   /* next to post; free-running; the release that publishes a WQE */
 };
 
 struct qp {
@@ -135,7 +137,7 @@ static inline bool qp_is_xrc(const struct qp *qp)
 
 static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)
 {
-	return (struct send_wqe *)(sq->ring + (size_t)(index & (sq->max_wr - 1)) * sq->stride);
+	return (struct send_wqe *)(sq->ring + (size_t)(index & sq->ring_mask) * sq->stride);
 }
 
 /*
@@ -189,6 +191,12 @@ void sq_begin(struct qp *qp);
 struct send_wqe *sq_next(struct qp *qp);
 void sq_commit(struct qp *qp);
 void sq_abort(struct qp *qp);
+
+/* As sq_next(), for a WQE of the adapter's own: from the reserve, NULL when that is used up. */
+struct send_wqe *sq_next_own(struct qp *qp);
+
+/* As sq_begin(); false when somebody is posting, who may be the calling thread. */
+bool sq_try_begin(struct qp *qp);
 
 /*
  * What fills a WQE, for both ways of posting: elements, inline data (num_sge pieces; copied at

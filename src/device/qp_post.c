@@ -21,17 +21,39 @@ void sq_begin(struct qp *qp)
 	qp->sq.next = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 }
 
+bool sq_try_begin(struct qp *qp)
+{
+	if (pthread_spin_trylock(&qp->sq.lock))
+		return false;
+	qp->sq.next = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+	return true;
+}
+
 struct send_wqe *sq_next(struct qp *qp)
 {
 	struct send_queue *sq = &qp->sq;
 	uint32_t used = sq->next - atomic_load_explicit(&sq->head, memory_order_acquire);
 	struct send_wqe *wqe;
 
-	if (used >= sq->max_wr) {
+	used -= atomic_load_explicit(&sq->own, memory_order_relaxed);
+	if ((int32_t)used >= (int32_t)sq->max_wr) {
 		refuse(REASON_SEND_QUEUE_FULL, "QP %#x has %u work requests that are not complete",
 		       qp->number, used);
 		return NULL;
 	}
+	wqe = sq_wqe(sq, sq->next++);
+	memset(wqe, 0, sizeof(*wqe));
+	return wqe;
+}
+
+struct send_wqe *sq_next_own(struct qp *qp)
+{
+	struct send_queue *sq = &qp->sq;
+	struct send_wqe *wqe;
+
+	if (atomic_load_explicit(&sq->own, memory_order_relaxed) >= 2 * MAX_RNDV)
+		return NULL;
+	atomic_fetch_add_explicit(&sq->own, 1, memory_order_relaxed);
 	wqe = sq_wqe(sq, sq->next++);
 	memset(wqe, 0, sizeof(*wqe));
 	return wqe;

@@ -179,15 +179,31 @@ static int check_xrc(const struct adapter *adapter, const struct ibv_srq_init_at
 	return 0;
 }
 
+static int check_tm(const struct adapter *adapter, const struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TM))
+		return refuse(REASON_SRQ_NO_TM, "comp_mask is %#x", attr->comp_mask);
+	if (!attr->tm_cap.max_num_tags || attr->tm_cap.max_num_tags > MAX_TAGS ||
+	    !attr->tm_cap.max_ops || attr->tm_cap.max_ops > MAX_TAG_OPS)
+		return refuse(REASON_SRQ_TM_SIZE,
+			      "max_num_tags %u, max_ops %u; %s takes 1 to %u and 1 to %u",
+			      attr->tm_cap.max_num_tags, attr->tm_cap.max_ops, adapter->name,
+			      MAX_TAGS, MAX_TAG_OPS);
+	return 0;
+}
+
 static int check_type(const struct adapter *adapter, const struct ibv_srq_init_attr_ex *attr)
 {
 	int ret = 0;
 
 	if (attr->srq_type == IBV_SRQT_BASIC)
 		return 0;
-	if (attr->srq_type != IBV_SRQT_XRC)
-		return refuse(REASON_SRQ_TYPE, "srq_type is %d", attr->srq_type);
-	ret = check_xrc(adapter, attr);
+	if (attr->srq_type == IBV_SRQT_XRC)
+		ret = check_xrc(adapter, attr);
+	else if (attr->srq_type == IBV_SRQT_TM)
+		ret = check_tm(adapter, attr);
+	else
+		ret = refuse(REASON_SRQ_TYPE, "srq_type is %d", attr->srq_type);
 	if (ret)
 		return ret;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)
@@ -256,12 +272,19 @@ int srq_create_ex(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct srq *
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for an SRQ of %u", attr->attr.max_wr);
 	}
+	if (attr->srq_type == IBV_SRQT_TM &&
+	    tag_list_init(&new->tags, attr->tm_cap.max_num_tags, attr->attr.max_sge)) {
+		recv_queue_fini(&new->queue);
+		free(new);
+		return refuse(REASON_NO_MEMORY, "for an SRQ of %u", attr->attr.max_wr);
+	}
 	new->adapter = adapter;
 	new->pd = pd;
 	take_references(new, attr);
 	ret = table_add(&adapter->srqs, 1, 0, new, &new->number);
 	if (ret) {
 		drop_references(new);
+		tag_list_fini(&new->tags);
 		recv_queue_fini(&new->queue);
 		free(new);
 		return ret == -ENOSPC ? refuse(REASON_TOO_MANY_SRQS, "%s has %u SRQs already",
@@ -295,6 +318,7 @@ int srq_destroy(struct srq *srq)
 	if (srq->adapter->host->quiesce)
 		srq->adapter->host->quiesce(srq->adapter);
 	drop_references(srq);
+	tag_list_fini(&srq->tags);
 	recv_queue_fini(&srq->queue);
 	free(srq);
 	return 0;

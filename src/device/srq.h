@@ -12,6 +12,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "device/tag.h"
+
 struct adapter;
 struct cq;
 struct pd;
@@ -58,8 +60,9 @@ struct srq {
 	struct adapter *adapter;
 	struct pd *pd;
 	enum ibv_srq_type type;
-	struct cq *cq;	   /* XRC, TM: where messages complete */
-	struct xrcd *xrcd; /* XRC */
+	struct cq *cq;	      /* XRC, TM: where messages complete */
+	struct xrcd *xrcd;    /* XRC */
+	struct tag_list tags; /* TM */
 	struct recv_queue queue;
 	uint32_t limit; /* under queue.lock: below it, IBV_EVENT_SRQ_LIMIT_REACHED once */
 	uint32_t number;

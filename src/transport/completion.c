@@ -34,46 +34,52 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode opcode)
 }
 
 /* A full CQ is in error, and so are the QPs that it lost a completion of (11.6.3.1). */
-static void push(struct qp *qp, struct cq *cq, const struct ibv_wc *wc, bool is_solicited,
-		 uint64_t now)
+void push_completion(struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited)
 {
-	if (!cq_push(cq, wc, is_solicited, now))
+	if (!cq_push_cqe(cq, cqe, is_solicited))
 		return;
 	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_ERR)
 		return;
 	refuse_wr(REASON_COMPLETION_LOST, "QP 0x%x, wr_id 0x%llx", qp->number,
-		  (unsigned long long)wc->wr_id);
+		  (unsigned long long)cqe->wc.wr_id);
 	qp_event(qp, IBV_EVENT_QP_FATAL);
-	qp_enter_error(qp, now);
+	qp_enter_error(qp, cqe->timestamp);
 }
 
 void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
 		   enum reason reason, uint64_t now)
 {
 	bool is_told = status != IBV_WC_SUCCESS || (wqe->flags & IBV_SEND_SIGNALED);
-	struct ibv_wc wc = {
-	    .wr_id = wqe->wr_id,
-	    .status = status,
-	    .opcode = wc_opcode(wqe->opcode),
-	    .vendor_err = reason,
-	    .byte_len = wqe->length,
-	    .qp_num = qp->number,
+	struct cqe cqe = {
+	    .wc = {.wr_id = wqe->wr_id,
+		   .status = status,
+		   .opcode = wc_opcode(wqe->opcode),
+		   .vendor_err = reason,
+		   .byte_len = wqe->length,
+		   .qp_num = qp->number},
+	    .timestamp = now,
 	};
 
+	if (wqe->flight & WQE_OWN) {
+		tag_own_done(qp, wqe, status, reason, now);
+		return;
+	}
 	atomic_store_explicit(&qp->sq.head, sq_head(qp) + 1, memory_order_release);
 	if (is_told)
-		push(qp, qp->send_cq, &wc, false, now);
+		push_completion(qp, qp->send_cq, &cqe, false);
 }
 
 void recv_complete(struct qp *qp, struct ibv_wc *wc, bool is_solicited, uint64_t now)
 {
 	struct cq *cq = receive_cq(qp);
+	struct cqe cqe = {.wc = *wc, .timestamp = now};
 
-	wc->wr_id = qp->responder->recv.wr_id;
-	wc->qp_num = qp->number;
+	cqe.wc.wr_id = qp->responder->recv.wr_id;
+	cqe.wc.qp_num = qp->number;
+	tag_complete(qp, &cqe);
 	qp->responder->has_recv = false;
 	if (cq)
-		push(qp, cq, wc, is_solicited, now);
+		push_completion(qp, cq, &cqe, is_solicited);
 }
 
 void recv_complete_error(struct qp *qp, enum ibv_wc_status status, enum reason reason, uint64_t now)
@@ -102,6 +108,8 @@ void flush_recv(struct qp *qp, uint64_t now)
 {
 	struct responder *responder = qp->responder;
 
+	if (responder->waiting_count)
+		tag_flush(qp, now);
 	if (responder->has_recv)
 		recv_complete_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_RECV_FLUSHED, now);
 	while (!qp->srq && qp_take_recv(qp, &responder->recv) == 0)

@@ -8,8 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/cq.h"
 #include "device/qp.h"
 #include "explain/reason.h"
+
+/* A completion of this QP; its CQ being full ends it. */
+void push_completion(struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited);
 
 /* The send WQE is done; what nobody asked to hear of completes in silence. */
 void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,

@@ -30,6 +30,7 @@
 enum wqe_flight {
 	WQE_STARTED = 1, /* has its PSNs; what SQD still finishes */
 	WQE_DONE = 2,	 /* made no packet, and is done but for its completion */
+	WQE_OWN = 4,	 /* the adapter's own: a rendezvous (tag.c) */
 };
 
 /* How far UC and UD may run ahead of their receiver (pace.c). */
@@ -115,7 +116,9 @@ static inline uint32_t sq_tail(const struct qp *qp)
 
 static inline struct sge_list wqe_list(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return (struct sge_list){qp->adapter, qp->pd, wqe->sge, wqe->num_sge};
+	const struct pd *pd = wqe->flight & WQE_OWN ? qp->srq->pd : qp->pd;
+
+	return (struct sge_list){qp->adapter, pd, wqe->sge, wqe->num_sge};
 }
 
 /* States in which requests and their answers move. */

@@ -20,6 +20,9 @@ void responder_reset(struct qp *qp)
 	responder->received = 0;
 	responder->is_owed = responder->is_fatal = false;
 	responder->has_recv = false;
+	responder->tag_mode = TAG_NONE;
+	responder->waiting_count = 0;
+	responder->skip = 0;
 	responder->has_acknowledged = false;
 	resource_reset(qp);
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/cq.h"
 #include "device/limits.h"
 #include "device/qp.h"
 #include "explain/reason.h"
@@ -27,6 +28,33 @@ enum message {
 	MESSAGE_NONE,
 	MESSAGE_SEND,
 	MESSAGE_WRITE,
+};
+
+/* What a message is to a tag matching SRQ. */
+enum tag_mode {
+	TAG_NONE,	/* no message of tag matching */
+	TAG_NO_TAG,	/* for the program, uncounted: NO_TAG, FIN */
+	TAG_UNEXPECTED, /* for the program */
+	TAG_EXPECTED,	/* into the buffer of its tag, without the header */
+	TAG_RENDEZVOUS, /* the buffer is filled by a READ of our own */
+	TAG_INCOMPLETE, /* the same, but the program has to do it */
+};
+
+/* What the sender of a message tells in struct ibv_rvh. */
+struct rendezvous {
+	uint64_t va;
+	uint32_t rkey, length;
+	uint64_t tag;
+	uint32_t context;
+};
+
+/* One whose READ could not be posted yet: the program is in the midst of posting. */
+struct waiting_rendezvous {
+	struct rendezvous what;
+	union {
+		struct recv_wqe recv;
+		char recv_room[sizeof(struct recv_wqe) + MAX_SGE * sizeof(struct ibv_sge)];
+	};
 };
 
 enum job_kind {
@@ -86,6 +114,13 @@ struct responder {
 	uint32_t depth; /* max_dest_rd_atomic that the two have room for */
 
 	struct sge_cursor scatter;
+	/* of the message that `recv` is for, where the SRQ matches tags; tag.c */
+	enum tag_mode tag_mode;
+	struct rendezvous rendezvous;	    /* of an eager message tag and context alone */
+	struct waiting_rendezvous *waiting; /* MAX_RNDV of them, made when first needed */
+	uint32_t waiting_count;
+	uint64_t skip; /* bytes of the message that go nowhere */
+
 	bool has_recv; /* `recv` is taken from the queue and not complete */
 	union {
 		struct recv_wqe recv;
@@ -146,8 +181,17 @@ struct srq *xrc_srq(const struct qp *qp, uint32_t srqn);
 const struct pd *request_pd(const struct qp *qp, uint32_t srqn);
 const struct pd *receive_pd(const struct qp *qp);
 struct cq *receive_cq(const struct qp *qp);
-int receive_take(struct arrival *arrival);
+enum verdict receive_take(struct arrival *arrival);
 enum verdict check_srq(struct arrival *arrival);
+
+/* tag.c: messages to a tag matching SRQ. */
+enum verdict tag_take(struct arrival *arrival);
+void tag_complete(struct qp *qp, struct cqe *cqe);
+void tag_delivered(struct qp *qp, uint64_t now);
+void tag_run(struct qp *qp);
+void tag_flush(struct qp *qp, uint64_t now);
+void tag_own_done(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
+		  enum reason reason, uint64_t now);
 
 /* responder_execute.c: SEND and WRITE, and what completes a receive. */
 enum verdict execute_send(struct arrival *arrival);

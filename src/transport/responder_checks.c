@@ -162,13 +162,15 @@ enum verdict check_receive(struct arrival *arrival)
 	uint64_t received = message_starts(wire) ? 0 : responder->received;
 
 	if (wants_receive(wire) && !responder->has_recv) {
-		if (receive_take(arrival))
-			return NOT_READY;
+		enum verdict verdict = receive_take(arrival);
+
+		if (verdict != PASS)
+			return verdict;
 		responder->has_recv = true;
 		cursor_reset(&responder->scatter);
 	}
-	if (!(wire->op->flags & OPF_SEND) ||
-	    received + wire->payload_length <= responder->recv.length)
+	if (!(wire->op->flags & OPF_SEND) || responder->tag_mode == TAG_INCOMPLETE ||
+	    received + wire->payload_length <= responder->recv.length + responder->skip)
 		return PASS;
 	refuse_wr(REASON_RECEIVE_TOO_SMALL,
 		  "QP 0x%x, wr_id 0x%llx of %llu bytes, message of %llu or more",

@@ -24,19 +24,44 @@ static enum verdict invalidate(struct arrival *arrival)
 	return refuse_request(arrival, IBV_WC_REM_ACCESS_ERR, reason);
 }
 
+/*
+ * A packet's part of the message to its place. Headers of tag matching are left out; and a
+ * rendezvous that the program has to do by itself gets as much of its request as there is room for.
+ */
+static enum reason store_payload(struct arrival *arrival)
+{
+	struct responder *responder = arrival->qp->responder;
+	const struct wire_packet *wire = arrival->wire;
+	struct sge_list list = {arrival->qp->adapter, receive_pd(arrival->qp), responder->recv.sge,
+				responder->recv.num_sge};
+	uint64_t offset = responder->received, room;
+	const uint8_t *from = wire->payload;
+	uint32_t length = wire->payload_length, skipped = 0;
+
+	if (offset < responder->skip)
+		skipped = responder->skip - offset < length ? responder->skip - offset : length;
+	offset += skipped;
+	length -= skipped;
+	if (!length)
+		return REASON_NONE;
+	offset -= responder->skip;
+	if (responder->tag_mode == TAG_INCOMPLETE) {
+		room = responder->recv.length > offset ? responder->recv.length - offset : 0;
+		length = length < room ? length : room;
+	}
+	return payload_scatter(&list, &responder->scatter, offset, from + skipped, length);
+}
+
 enum verdict execute_send(struct arrival *arrival)
 {
 	struct responder *responder = arrival->qp->responder;
 	const struct wire_packet *wire = arrival->wire;
 	const struct qp *qp = arrival->qp;
-	struct sge_list list = {qp->adapter, receive_pd(qp), responder->recv.sge,
-				responder->recv.num_sge};
 	enum reason reason;
 
 	if (message_starts(wire))
 		responder->received = 0;
-	reason = payload_scatter(&list, &responder->scatter, responder->received, wire->payload,
-				 wire->payload_length);
+	reason = store_payload(arrival);
 	if (reason) {
 		refuse_wr(reason, "QP 0x%x, receive wr_id 0x%llx", qp->number,
 			  (unsigned long long)responder->recv.wr_id);
@@ -110,4 +135,5 @@ void execute_end_of_message(struct arrival *arrival)
 		wc.wc_flags |= IBV_WC_WITH_INV;
 	}
 	recv_complete(arrival->qp, &wc, wire->bth.solicited, arrival->now);
+	tag_delivered(arrival->qp, arrival->now);
 }

@@ -37,6 +37,7 @@ void transport_free_qp(struct qp *qp)
 {
 	free(qp->responder->jobs);
 	free(qp->responder->saved);
+	free(qp->responder->waiting);
 	free(qp->responder);
 	free(qp->requester);
 	qp_free(qp);
@@ -247,6 +248,8 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	expire_cqs(qp, now);
+	if (qp->responder->waiting_count)
+		tag_run(qp);
 	return run(qp, now, outbox);
 }
 

@@ -48,21 +48,27 @@ struct cq *receive_cq(const struct qp *qp)
 	const struct srq *srq;
 
 	if (qp->type != IBV_QPT_XRC_RECV)
-		return qp->recv_cq;
+		return qp->srq && qp->srq->cq ? qp->srq->cq : qp->recv_cq;
 	srq = xrc_srq(qp, qp->responder->srqn);
 	return srq ? srq->cq : NULL;
 }
 
-/* The receive work request that the message begins with. 0 or -ENOENT. */
-int receive_take(struct arrival *arrival)
+/* The receive work request that the message begins with. */
+enum verdict receive_take(struct arrival *arrival)
 {
 	struct responder *responder = arrival->qp->responder;
+	int ret;
 
-	if (arrival->qp->type != IBV_QPT_XRC_RECV)
-		return qp_take_recv(arrival->qp, &responder->recv);
-	responder->srqn = arrival->wire->xrceth;
-	/* check_srq() has found it */
-	return srq_take(xrc_srq(arrival->qp, responder->srqn), &responder->recv);
+	if (arrival->qp->srq && arrival->qp->srq->type == IBV_SRQT_TM)
+		return tag_take(arrival);
+	if (arrival->qp->type == IBV_QPT_XRC_RECV) {
+		/* check_srq() has found it */
+		responder->srqn = arrival->wire->xrceth;
+		ret = srq_take(xrc_srq(arrival->qp, responder->srqn), &responder->recv);
+	} else {
+		ret = qp_take_recv(arrival->qp, &responder->recv);
+	}
+	return ret ? NOT_READY : PASS;
 }
 
 /* Each packet names the SRQ, and all of a message the same. */

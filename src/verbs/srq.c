@@ -27,7 +27,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *at
 	srq->ibv.context = pd->context;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
-	if (srq->type == IBV_SRQT_XRC)
+	if (srq->cq)
 		engine_tie_cq(srq->cq);
 	return &srq->ibv;
 }
@@ -124,9 +124,17 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 	return recv_queue_post(&srq_of(srq)->queue, wr, bad);
 }
 
+static int post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad)
+{
+	UNCANCELLED;
+
+	return verb_result(tag_post(srq_of(srq), op, bad, engine_now()));
+}
+
 void context_set_srq_ops(struct verbs_context *verbs)
 {
 	verbs->context.ops.post_srq_recv = post_srq_recv;
 	verbs->create_srq_ex = create_srq_ex;
 	verbs->get_srq_num = get_srq_num;
+	verbs->post_srq_ops = post_srq_ops;
 }

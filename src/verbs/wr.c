@@ -296,6 +296,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex)
 {
 	sq_abort(qp_of_ex(ex));
+	doorbell(qp_of_ex(ex)); /* a rendezvous may have waited for the queue */
 }
 
 void wr_set_ops(struct ibv_qp_ex *ex)

@@ -87,6 +87,7 @@ struct pair_options {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd, max_dest_rd;
 	unsigned int access;
 	bool sq_sig_all, has_srq;
+	bool has_tags; /* B's SRQ matches them */
 	uint32_t psn_a, psn_b;
 	uint32_t cqe;
 };
@@ -252,6 +253,21 @@ static inline struct srq *side_create_xrc_srq(struct side *side)
 	return srq;
 }
 
+static inline struct srq *side_create_tag_srq(struct side *side)
+{
+	struct ibv_srq_init_attr_ex init = {
+	    .attr = {.max_wr = 16, .max_sge = 4},
+	    .comp_mask = IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+	    .srq_type = IBV_SRQT_TM,
+	    .cq = &side->cq->ibv,
+	    .tm_cap = {.max_num_tags = 64, .max_ops = 8},
+	};
+	struct srq *srq;
+
+	assert_int_equal(srq_create_ex(side->pd, &init, &srq), 0);
+	return srq;
+}
+
 static inline void side_create_xrc(struct side *side)
 {
 	assert_int_equal(xrcd_open(&side->adapter, NULL, XRCD_CREATE, &side->xrcd), 0);
@@ -274,6 +290,10 @@ static inline void side_create_qp(struct side *side, const struct pair_options *
 		    .max_inline_data = 64},
 	};
 
+	if (options->has_tags && side->name == 'B') {
+		side->srq = side_create_tag_srq(side);
+		init.srq = &side->srq->ibv;
+	}
 	if (options->has_srq) {
 		assert_int_equal(srq_create(side->pd, &srq, &side->srq), 0);
 		init.srq = &side->srq->ibv;

@@ -180,9 +180,9 @@ static void cq_attributes_out_of_range(void **state)
 			    "999");
 	assert_refused_null(ibv_create_cq(context, 8, NULL, NULL, -1), EINVAL, REASON_COMP_VECTOR,
 			    "-1");
-	attr.wc_flags = IBV_WC_EX_WITH_TM_INFO;
+	attr.wc_flags = 1 << 20;
 	assert_refused_null(ibv_create_cq_ex(context, &attr), EOPNOTSUPP, REASON_CQ_EXTENSION,
-			    "0x400");
+			    "0x100000");
 	attr.wc_flags = 0;
 	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
 	attr.flags = 1 << 9;
@@ -220,12 +220,12 @@ static void srq_attributes_out_of_range(void **state)
 	struct ibv_srq_init_attr_ex ex = {.attr = {.max_wr = 4, .max_sge = 1},
 					  .comp_mask =
 					      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-					  .srq_type = IBV_SRQT_TM,
+					  .srq_type = (enum ibv_srq_type)9,
 					  .pd = pd};
 	struct ibv_srq *srq;
 
 	assert_refused_null(ibv_create_srq(pd, &attr), EINVAL, REASON_SRQ_SIZE, "max_wr is 0");
-	assert_refused_null(ibv_create_srq_ex(context, &ex), EOPNOTSUPP, REASON_SRQ_TYPE, "2");
+	assert_refused_null(ibv_create_srq_ex(context, &ex), EOPNOTSUPP, REASON_SRQ_TYPE, "9");
 	ex.comp_mask = 0;
 	assert_refused_null(ibv_create_srq_ex(context, &ex), EINVAL, REASON_SRQ_NO_PD, "comp_mask");
 	attr.attr.max_wr = 4;

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What queues can do beyond the plain: moderated CQs, tag matching SRQs.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+
+#include <infiniband/tm_types.h>
+
+#include "live.h"
+
+/* ---- moderation ---- */
+
+static bool has_event(struct ibv_comp_channel *channel, int timeout_ms)
+{
+	struct pollfd readable = {.fd = channel->fd, .events = POLLIN};
+
+	return poll(&readable, 1, timeout_ms) == 1;
+}
+
+static void take_event(struct ibv_comp_channel *channel)
+{
+	struct ibv_cq *cq;
+	void *data;
+
+	assert_int_equal(ibv_get_cq_event(channel, &cq, &data), 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
+static int moderate(struct ibv_cq *cq, uint16_t count, uint16_t period)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					  .moderate = {.cq_count = count, .cq_period = period}};
+
+	return ibv_modify_cq(cq, &attr);
+}
+
+/* Writes of B's to A's memory; they complete in B's CQ, which has the channel. */
+static void write_some(struct end *from, const struct end *to, int count)
+{
+	struct ibv_sge sge = end_sge(from, 0, 8);
+	struct ibv_send_wr wr = make_send(IBV_WR_RDMA_WRITE, &sge);
+
+	wr.wr.rdma.remote_addr = (uintptr_t)to->buffer;
+	wr.wr.rdma.rkey = to->mr->rkey;
+	for (int i = 0; i < count; i++)
+		post_send_wr(from, &wr);
+}
+
+static void a_moderated_cq_gathers_events(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_cq *cq = ibv_create_cq(context, CQE, NULL, channel, 0);
+	struct ibv_qp_init_attr attr = end_qp_attr(cq, IBV_QPT_RC);
+	struct end a, b = {.cq = cq};
+
+	end_create(&a, IBV_QPT_RC);
+	end_make_buffer(&b);
+	b.qp = ibv_create_qp(pd, &attr);
+	qp_init(a.qp, live_access);
+	qp_init(b.qp, live_access);
+	qp_connect(a.qp, b.qp->qp_num);
+	qp_connect(b.qp, a.qp->qp_num);
+
+	assert_int_equal(moderate(cq, 3, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	write_some(&b, &a, 2);
+	assert_false(has_event(channel, 100));
+	write_some(&b, &a, 1);
+	assert_true(has_event(channel, PATIENCE_S * 1000));
+	take_event(channel);
+
+	assert_int_equal(moderate(cq, 1000, 60000), 0); /* 60 ms */
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	write_some(&b, &a, 1);
+	assert_false(has_event(channel, 10));
+	assert_true(has_event(channel, PATIENCE_S * 1000));
+	take_event(channel);
+
+	assert_int_equal(moderate(cq, 0, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	write_some(&b, &a, 1);
+	assert_true(has_event(channel, PATIENCE_S * 1000));
+	take_event(channel);
+	pair_destroy(&a, &b);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void what_cannot_be_modified_of_a_cq_is_refused(void **state)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_modify_cq_attr attr = {.attr_mask = 0};
+
+	assert_refused(ibv_modify_cq(cq, &attr), EINVAL, REASON_CQ_MODIFY_MASK, "0");
+	attr.attr_mask = IBV_CQ_ATTR_RESERVED | IBV_CQ_ATTR_MODERATE;
+	assert_refused(ibv_modify_cq(cq, &attr), EINVAL, REASON_CQ_MODIFY_MASK, "0x3");
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+/* ---- tag matching ---- */
+
+static struct ibv_srq *create_tag_srq(struct ibv_cq *cq)
+{
+	struct ibv_srq_init_attr_ex attr = {
+	    .attr = {.max_wr = 8, .max_sge = 1},
+	    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			 IBV_SRQ_INIT_ATTR_TM,
+	    .srq_type = IBV_SRQT_TM,
+	    .pd = pd,
+	    .cq = cq,
+	    .tm_cap = {.max_num_tags = 8, .max_ops = 8},
+	};
+
+	return ibv_create_srq_ex(context, &attr);
+}
+
+static void next_ex(struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	double end = seconds() + PATIENCE_S;
+	int ret;
+
+	do {
+		ret = ibv_start_poll(cq, &attr);
+	} while (ret == ENOENT && seconds() < end);
+	assert_int_equal(ret, 0);
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+}
+
+static void a_tagged_message_finds_its_buffer(void **state)
+{
+	struct ibv_cq_init_attr_ex cq_attr = {
+	    .cqe = CQE, .wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_TM_INFO};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &cq_attr);
+	struct end a, b = {.cq = ibv_cq_ex_to_cq(cq)};
+	struct ibv_srq *srq = create_tag_srq(b.cq);
+	struct ibv_qp_init_attr attr = end_qp_attr(b.cq, IBV_QPT_RC);
+	struct ibv_tmh header = {.opcode = IBV_TMH_EAGER, .tag = htobe64(0x1234)};
+	struct ibv_device_attr_ex device;
+	struct ibv_wc_tm_info info;
+	struct ibv_ops_wr op = {.wr_id = 5, .opcode = IBV_WR_TAG_ADD, .flags = IBV_OPS_SIGNALED};
+	struct ibv_ops_wr *bad;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	assert_int_equal(ibv_query_device_ex(context, NULL, &device), 0);
+	assert_true(device.tm_caps.flags & IBV_TM_CAP_RC);
+	assert_non_null(srq);
+	end_create(&a, IBV_QPT_RC);
+	end_make_buffer(&b);
+	attr.srq = srq;
+	b.qp = ibv_create_qp(pd, &attr);
+	assert_non_null(b.qp);
+	qp_init(a.qp, live_access);
+	qp_init(b.qp, live_access);
+	qp_connect(a.qp, b.qp->qp_num);
+	qp_connect(b.qp, a.qp->qp_num);
+
+	sge = end_sge(&b, 100, 50);
+	op.tm.add.recv_wr_id = 77;
+	op.tm.add.sg_list = &sge;
+	op.tm.add.num_sge = 1;
+	op.tm.add.tag = 0x1234;
+	op.tm.add.mask = UINT64_MAX;
+	assert_int_equal(ibv_post_srq_ops(srq, &op, &bad), 0);
+	next_ex(cq);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_TM_ADD);
+	assert_int_equal(cq->wr_id, 5);
+	ibv_end_poll(cq);
+
+	memcpy(a.buffer, &header, sizeof(header));
+	strcpy(a.buffer + sizeof(header), "tagged");
+	sge = end_sge(&a, 0, sizeof(header) + 7);
+	wr = make_send(IBV_WR_SEND, &sge);
+	post_send_wr(&a, &wr);
+	next_ex(cq);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_TM_RECV);
+	assert_int_equal(cq->wr_id, 77);
+	assert_int_equal(ibv_wc_read_byte_len(cq), 7);
+	ibv_wc_read_tm_info(cq, &info);
+	assert_int_equal(info.tag, 0x1234);
+	ibv_end_poll(cq);
+	assert_string_equal(b.buffer + 100, "tagged");
+	assert_wc(next_wc(a.cq), 0x5e4d, IBV_WC_SUCCESS);
+
+	end_destroy(&a);
+	assert_int_equal(ibv_destroy_qp(b.qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_destroy_cq(b.cq), 0);
+	assert_int_equal(ibv_dereg_mr(b.mr), 0);
+	free(b.buffer);
+}
+
+static void operations_on_a_basic_srq_are_refused(void **state)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *basic = ibv_create_srq(pd, &attr);
+	struct ibv_ops_wr op = {.opcode = IBV_WR_TAG_SYNC}, *bad = NULL;
+
+	assert_refused(ibv_post_srq_ops(basic, &op, &bad), EINVAL, REASON_SRQ_NOT_TM, "SRQ");
+	assert_ptr_equal(bad, &op);
+	assert_int_equal(ibv_destroy_srq(basic), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_moderated_cq_gathers_events),
+	    cmocka_unit_test(what_cannot_be_modified_of_a_cq_is_refused),
+	    cmocka_unit_test(a_tagged_message_finds_its_buffer),
+	    cmocka_unit_test(operations_on_a_basic_srq_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, live_open, live_close);
+}
