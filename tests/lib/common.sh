@@ -54,3 +54,12 @@ free_port() {
 	done
 	die "no free TCP port"
 }
+
+# own_network "$0" "$@": go on in a network namespace of our own, all down; skipped where an ordinary user can't have one
+own_network() {
+	local own=(unshare -n)
+	[ -z "${VERBATIM_IN_NAMESPACE:-}" ] || return 0
+	[ "$(id -u)" = 0 ] || own=(unshare -rn)
+	"${own[@]}" true || { echo "SKIPPED: needs a network namespace of its own, so root or user namespaces"; exit 77; }
+	VERBATIM_IN_NAMESPACE=1 exec "${own[@]}" "$@"
+}

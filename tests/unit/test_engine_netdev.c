@@ -21,6 +21,7 @@
 #include "engine/holder.h"
 #include "engine/netdev.h"
 #include "explain/reason.h"
+#include "own_network.h"
 
 static void run(const char *command)
 {
@@ -41,26 +42,6 @@ static const struct netdev *find(const char *name)
 		if (strcmp(list[i].name, name) == 0)
 			return &list[i];
 	return NULL;
-}
-
-/* An ordinary user becomes root of a user namespace: `ip` keeps its capabilities only as user 0. */
-static int own_namespace(void **state)
-{
-	unsigned int uid = getuid();
-	int flags = CLONE_NEWNET | (uid == 0 ? 0 : CLONE_NEWUSER);
-	FILE *map;
-
-	if (unshare(flags) < 0) {
-		print_error("no network namespace of our own: %s\n", strerror(errno));
-		return 1;
-	}
-	if (uid == 0)
-		return 0;
-	map = fopen("/proc/self/uid_map", "w");
-	if (!map)
-		return 1;
-	fprintf(map, "0 %u 1", uid);
-	return fclose(map);
 }
 
 static void nothing_is_up_at_first(void **state)
@@ -197,5 +178,7 @@ int main(void)
 	    cmocka_unit_test(changes_are_told),
 	};
 
-	return cmocka_run_group_tests(tests, own_namespace, NULL);
+	if (!own_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@
 #include "engine/engine.h"
 #include "engine/meeting.h"
 #include "explain/reason.h"
+#include "own_network.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
 
@@ -71,19 +72,8 @@ static void run(const char *command)
 		fail_msg("%s", command);
 }
 
-/* An ordinary user becomes root of a user namespace: `ip` keeps its capabilities only as user 0. */
-static int own_namespace(void **state)
+static int surroundings(void **state)
 {
-	unsigned int uid = getuid();
-	FILE *map;
-
-	if (unshare(CLONE_NEWNET | (uid == 0 ? 0 : CLONE_NEWUSER)) < 0)
-		return 1;
-	if (uid) {
-		map = fopen("/proc/self/uid_map", "w");
-		if (!map || fprintf(map, "0 %u 1", uid) < 0 || fclose(map))
-			return 1;
-	}
 	engine_set_face(&face);
 	return system("ip link set lo up && ip link add va type veth peer name vb &&"
 		      "sysctl -qw net.ipv6.conf.va.disable_ipv6=1 && ip link set va up &&"
@@ -616,5 +606,7 @@ int main(void)
 	    TEST(an_idle_engine_sleeps),
 	};
 
-	return cmocka_run_group_tests(tests, own_namespace, NULL);
+	if (!own_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, surroundings, NULL);
 }
