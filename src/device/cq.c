@@ -6,8 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <infiniband/verbatim.h>
+
 #include "device/adapter.h"
+#include "device/buffer.h"
 #include "device/cq.h"
+#include "device/pd.h"
 #include "explain/reason.h"
 
 static int check_size(const struct adapter *adapter, uint32_t cqe)
@@ -18,7 +22,7 @@ static int check_size(const struct adapter *adapter, uint32_t cqe)
 	return 0;
 }
 
-int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
+static int create(struct adapter *adapter, struct pd *pd, uint32_t cqe, struct cq **cq)
 {
 	struct cq *new;
 	int ret = check_size(adapter, cqe);
@@ -30,7 +34,7 @@ int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a CQ");
-	new->ring = calloc(cqe, sizeof(*new->ring));
+	new->ring = buffer_alloc(pd, cqe, sizeof(*new->ring), VERBATIM_RESOURCE_CQ);
 	if (!new->ring) {
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
@@ -42,8 +46,21 @@ int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
 	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
 	pthread_spin_init(&new->lock, PTHREAD_PROCESS_PRIVATE);
 	atomic_fetch_add(&adapter->cq_count, 1);
+	new->pd = pd;
+	if (pd)
+		atomic_fetch_add(&pd->users, 1);
 	*cq = new;
 	return 0;
+}
+
+int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq)
+{
+	return create(adapter, NULL, cqe, cq);
+}
+
+int cq_create_in(struct pd *pd, uint32_t cqe, struct cq **cq)
+{
+	return create(pd->adapter, pd, cqe, cq);
 }
 
 int cq_check_idle(const struct cq *cq)
@@ -64,7 +81,9 @@ int cq_destroy(struct cq *cq)
 		return ret;
 	atomic_fetch_sub(&cq->adapter->cq_count, 1);
 	pthread_spin_destroy(&cq->lock);
-	free(cq->ring);
+	buffer_free(cq->pd, cq->ring, VERBATIM_RESOURCE_CQ);
+	if (cq->pd)
+		atomic_fetch_sub(&cq->pd->users, 1);
 	free(cq);
 	return 0;
 }
@@ -94,14 +113,14 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 
 	if (ret)
 		return ret;
-	ring = calloc(cqe, sizeof(*ring));
+	ring = buffer_alloc(cq->pd, cqe, sizeof(*ring), VERBATIM_RESOURCE_CQ);
 	if (!ring)
 		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
 	pthread_spin_lock(&cq->lock);
 	held = count_locked(cq);
 	if (held > cqe) {
 		pthread_spin_unlock(&cq->lock);
-		free(ring);
+		buffer_free(cq->pd, ring, VERBATIM_RESOURCE_CQ);
 		return refuse(REASON_CQ_RESIZE, "cqe is %u, CQ %u holds %u completions", cqe,
 			      cq->ibv.handle, held);
 	}
@@ -113,7 +132,7 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 	cq->head = 0;
 	cq->ibv.cqe = (int)cqe;
 	pthread_spin_unlock(&cq->lock);
-	free(old);
+	buffer_free(cq->pd, old, VERBATIM_RESOURCE_CQ);
 	return 0;
 }
 

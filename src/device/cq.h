@@ -32,6 +32,7 @@ struct cq {
 		struct ibv_cq_ex ibv_ex;
 	};
 	struct adapter *adapter;
+	struct pd *pd; /* the parent domain whose allocators its ring is from; or NULL */
 	atomic_uint
 	    users; /* QPs and SRQs that complete here; one QP counts for each of its two queues */
 	atomic_uint lanes; /* bit mask of the lanes whose QPs complete here: where a poller makes
@@ -58,6 +59,9 @@ static inline struct cq *cq_of(struct ibv_cq *ibv)
 }
 
 int cq_create(struct adapter *adapter, uint32_t cqe, struct cq **cq);
+
+/* The same, with memory from a parent domain's allocators. */
+int cq_create_in(struct pd *pd, uint32_t cqe, struct cq **cq);
 int cq_destroy(struct cq *cq); /* EBUSY while it has users */
 
 /* That refusal alone, ahead of what cannot be taken back. */

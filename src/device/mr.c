@@ -110,6 +110,7 @@ static struct mr *alloc(struct pd *pd)
 	}
 	new->adapter = pd->adapter;
 	new->pd = pd;
+	new->protection = pd->protection;
 	atomic_init(&new->is_valid, false);
 	return new;
 }
@@ -243,6 +244,7 @@ int mr_change(struct mr *mr, const struct mr_change *change)
 	atomic_fetch_sub(&mr->pd->users, 1);
 	pthread_mutex_lock(&adapter->lock);
 	mr->pd = draft.pd;
+	mr->protection = draft.pd->protection;
 	mr->access = draft.access;
 	mr->base = draft.base;
 	mr->length = draft.length;
@@ -276,6 +278,11 @@ bool mr_holds(const struct mr *mr, uint64_t addr, uint64_t length)
 	return addr >= mr->iova && length <= mr->length && addr - mr->iova <= mr->length - length;
 }
 
+static bool is_of(const struct mr *mr, const struct pd *pd)
+{
+	return pd && mr->protection == pd->protection;
+}
+
 enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
 			     uint64_t addr, uint64_t length, unsigned int need, char **place)
 {
@@ -289,7 +296,7 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 		return REASON_LKEY_UNKNOWN;
 	if (mr->lkey != lkey)
 		return mr->rkey == lkey ? REASON_LKEY_IS_RKEY : REASON_LKEY_STALE;
-	if (mr->pd != pd)
+	if (!is_of(mr, pd))
 		return REASON_LKEY_PD;
 	if (!mr_holds(mr, addr, length))
 		return REASON_LKEY_RANGE;
@@ -305,7 +312,7 @@ static int check_advice(const struct pd *pd, const struct mr *mr, const struct i
 {
 	if (!mr)
 		return refuse(REASON_ADVICE_LKEY, "lkey is %#x", sge->lkey);
-	if (mr->pd != pd)
+	if (!is_of(mr, pd))
 		return refuse(REASON_ADVICE_PD, "lkey %#x is of PD %u, asked for PD %u", sge->lkey,
 			      mr->pd->ibv.handle, pd->ibv.handle);
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND))
@@ -343,7 +350,7 @@ static enum reason find_remote(struct adapter *adapter, const struct pd *pd, uin
 		return REASON_RKEY_UNKNOWN;
 	if ((*mr)->rkey != rkey)
 		return (*mr)->lkey == rkey ? REASON_RKEY_IS_LKEY : REASON_RKEY_STALE;
-	return (*mr)->pd == pd ? REASON_NONE : REASON_RKEY_PD;
+	return is_of(*mr, pd) ? REASON_NONE : REASON_RKEY_PD;
 }
 
 enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
@@ -389,7 +396,7 @@ enum reason mr_invalidate(struct adapter *adapter, const struct pd *pd, uint32_t
 		return REASON_RKEY_UNKNOWN;
 	if (mr->rkey != rkey)
 		return mr->lkey == rkey ? REASON_RKEY_IS_LKEY : REASON_RKEY_STALE;
-	if (mr->pd != pd)
+	if (!is_of(mr, pd))
 		return REASON_RKEY_PD;
 	return REASON_INVALIDATE_MR;
 }

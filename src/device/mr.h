@@ -25,7 +25,8 @@ struct mr {
 	struct ibv_mr ibv; /* first */
 	struct adapter *adapter;
 	struct pd *pd;
-	char *base; /* where byte `iova` lies */
+	const struct pd *protection; /* the PD's: what look-ups compare */
+	char *base;		     /* where byte `iova` lies */
 	uint64_t
 	    iova; /* how work requests and peers call the first byte; 0 for IBV_ACCESS_ZERO_BASED */
 	uint64_t length;

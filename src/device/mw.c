@@ -116,7 +116,7 @@ int mw_fill_bind(const struct qp *qp, struct send_wqe *wqe, struct ibv_mw *ibv, 
 	if (is_verb != (ibv->type == IBV_MW_TYPE_1))
 		return refuse(REASON_BIND_TYPE, "QP %#x, wr_id %#llx: window %u is of type %d",
 			      qp->number, (unsigned long long)wqe->wr_id, mw->index, ibv->type);
-	if (mw->pd != qp->pd)
+	if (!pd_is_same(mw->pd, qp->pd))
 		return refuse(REASON_BIND_PD, "QP %#x is of PD %u, window %u of PD %u", qp->number,
 			      qp->pd->ibv.handle, mw->index, mw->pd->ibv.handle);
 	if (!info->mr && (info->addr || info->length))
@@ -140,7 +140,7 @@ static enum reason check_window(const struct qp *qp, const struct mw *mw,
 {
 	bool is_type_2 = mw->ibv.type == IBV_MW_TYPE_2;
 
-	if (mw->pd != qp->pd) /* another one at this index */
+	if (!pd_is_same(mw->pd, qp->pd)) /* another one at this index */
 		return REASON_BIND_MW_GONE;
 	if (bind->access & ~(unsigned int)ACCESS_KNOWN)
 		return REASON_BIND_ACCESS;
@@ -157,7 +157,7 @@ static enum reason check_window(const struct qp *qp, const struct mw *mw,
 static enum reason check_region(const struct mw *mw, const struct mr *mr,
 				const struct mw_bind *bind)
 {
-	if (mr->pd != mw->pd)
+	if (!pd_is_same(mr->pd, mw->pd))
 		return REASON_BIND_MR_PD;
 	if (!(mr->access & IBV_ACCESS_MW_BIND))
 		return REASON_BIND_NOT_ALLOWED;
@@ -214,7 +214,7 @@ static enum reason check_key(const struct qp *qp, const struct pd *pd, const str
 		return REASON_MW_STALE;
 	if (!mw->mr)
 		return REASON_MW_NOT_BOUND;
-	if (mw->pd != pd)
+	if (!pd_is_same(mw->pd, pd))
 		return REASON_MW_PD;
 	if (mw->ibv.type == IBV_MW_TYPE_2 && mw->qpn != qp->number)
 		return REASON_MW_QP;

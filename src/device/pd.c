@@ -19,10 +19,23 @@ int pd_create(struct adapter *adapter, struct pd **pd)
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a PD");
 	new->adapter = adapter;
+	new->protection = new;
 	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
 	atomic_init(&new->users, 0);
 	atomic_fetch_add(&adapter->pd_count, 1);
 	*pd = new;
+	return 0;
+}
+
+int pd_create_on(struct pd *base, struct pd **pd)
+{
+	int ret = pd_create(base->adapter, pd);
+
+	if (ret)
+		return ret;
+	(*pd)->protection = base->protection;
+	(*pd)->base = base;
+	atomic_fetch_add(&base->users, 1);
 	return 0;
 }
 
@@ -31,8 +44,10 @@ int pd_destroy(struct pd *pd)
 	unsigned int users = atomic_load(&pd->users);
 
 	if (users)
-		return refuse(REASON_PD_BUSY, "PD %u still has %u MRs, QPs, SRQs or AHs",
+		return refuse(REASON_PD_BUSY, "PD %u still has %u MRs, QPs, SRQs, AHs or domains",
 			      pd->ibv.handle, users);
+	if (pd->base)
+		atomic_fetch_sub(&pd->base->users, 1);
 	atomic_fetch_sub(&pd->adapter->pd_count, 1);
 	free(pd);
 	return 0;

@@ -6,6 +6,7 @@
 #define DEVICE_PD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include <infiniband/verbs.h>
 
@@ -16,8 +17,24 @@ struct adapter;
 struct pd {
 	struct ibv_pd ibv; /* first: the program's pointer is ours */
 	struct adapter *adapter;
+	/* whose objects may be used together: itself, or what it was made of */
+	const struct pd *protection;
+	struct pd *base;   /* of a parent domain: what it was made of; else NULL */
 	atomic_uint users; /* objects made from it */
+
+	/* a parent domain's allocators; NULL: none */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+	void *face; /* the verbs layer's own: the thread domain */
 };
+
+/* NULL is none, and the same as none. */
+static inline bool pd_is_same(const struct pd *a, const struct pd *b)
+{
+	return a && b && a->protection == b->protection;
+}
 
 struct ah {
 	struct ibv_ah ibv;
@@ -38,6 +55,9 @@ static inline struct ah *ah_of(struct ibv_ah *ibv)
 /* These and all creators below: 0, or the positive errno of the noted reason. EBUSY while there are
  * users. */
 int pd_create(struct adapter *adapter, struct pd **pd);
+
+/* Another handle of `base`, which stays as long as this one: a parent domain, for one. */
+int pd_create_on(struct pd *base, struct pd **pd);
 int pd_destroy(struct pd *pd);
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah);

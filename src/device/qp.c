@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include <infiniband/tm_types.h>
+#include <infiniband/verbatim.h>
 
 #include "device/adapter.h"
+#include "device/buffer.h"
 #include "device/cq.h"
 #include "device/pd.h"
 #include "device/qp.h"
@@ -172,7 +174,7 @@ static uint32_t power_of_two(uint32_t n)
 }
 
 /* The room of a WQE serves as elements or as inline data: both get all of it, as ConnectX does. */
-static int send_queue_init(struct send_queue *sq, const struct ibv_qp_cap *cap,
+static int send_queue_init(struct send_queue *sq, struct pd *pd, const struct ibv_qp_cap *cap,
 			   const struct srq *srq)
 {
 	bool is_tm = srq && srq->type == IBV_SRQT_TM;
@@ -193,7 +195,7 @@ static int send_queue_init(struct send_queue *sq, const struct ibv_qp_cap *cap,
 	size = is_tm ? power_of_two(sq->max_wr + 2 * MAX_RNDV) : sq->max_wr;
 	if (size) {
 		sq->ring_mask = size - 1;
-		sq->ring = calloc(size, sq->stride);
+		sq->ring = buffer_alloc(pd, size, sq->stride, VERBATIM_RESOURCE_SEND_QUEUE);
 		if (!sq->ring)
 			return -ENOMEM;
 	}
@@ -201,29 +203,30 @@ static int send_queue_init(struct send_queue *sq, const struct ibv_qp_cap *cap,
 	return 0;
 }
 
-static void send_queue_fini(struct send_queue *sq)
+static void send_queue_fini(struct send_queue *sq, struct pd *pd)
 {
 	pthread_spin_destroy(&sq->lock);
-	free(sq->ring);
+	buffer_free(pd, sq->ring, VERBATIM_RESOURCE_SEND_QUEUE);
 }
 
 static int queues_init(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
-	int ret = send_queue_init(&qp->sq, &attr->cap, qp->srq);
+	int ret = send_queue_init(&qp->sq, qp->pd, &attr->cap, qp->srq);
 
 	if (ret)
 		return ret;
-	ret = recv_queue_init(&qp->rq, attr->srq ? 0 : attr->cap.max_recv_wr,
+	ret = recv_queue_init(&qp->rq, qp->pd, VERBATIM_RESOURCE_RECV_QUEUE,
+			      attr->srq ? 0 : attr->cap.max_recv_wr,
 			      attr->srq ? 0 : attr->cap.max_recv_sge);
 	if (ret)
-		send_queue_fini(&qp->sq);
+		send_queue_fini(&qp->sq, qp->pd);
 	return ret;
 }
 
 static void queues_fini(struct qp *qp)
 {
 	recv_queue_fini(&qp->rq);
-	send_queue_fini(&qp->sq);
+	send_queue_fini(&qp->sq, qp->pd);
 }
 
 /* What the QP is made of cannot go before it. */
@@ -382,8 +385,8 @@ void qp_free(struct qp *qp)
 	expire(qp->send_cq);
 	expire(qp->recv_cq);
 	qp_forget_completions(qp);
-	drop_references(qp);
 	queues_fini(qp);
+	drop_references(qp);
 	free(qp);
 }
 

@@ -145,7 +145,7 @@ int wqe_set_ud(struct qp *qp, struct send_wqe *wqe, const struct ibv_ah *ibv, ui
 	if (!ah)
 		return refuse(REASON_SEND_NO_AH, "QP %#x, wr_id %#llx: wr.ud.ah is NULL",
 			      qp->number, (unsigned long long)wqe->wr_id);
-	if (ah->pd != qp->pd)
+	if (!pd_is_same(ah->pd, qp->pd))
 		return refuse(REASON_SEND_AH_PD, "QP %#x is of PD %u, AH %u of PD %u", qp->number,
 			      qp->pd->ibv.handle, ah->ibv.handle, ah->pd->ibv.handle);
 	if (qpn > QPN_MASK)

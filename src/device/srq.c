@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <infiniband/verbatim.h>
+
 #include "device/adapter.h"
+#include "device/buffer.h"
 #include "device/cq.h"
 #include "device/pd.h"
 #include "device/srq.h"
@@ -24,14 +27,17 @@ static uint32_t round_up(uint32_t n)
 	return n ? power : 0;
 }
 
-int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge)
+int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint32_t max_wr,
+		    uint32_t max_sge)
 {
 	memset(queue, 0, sizeof(*queue));
+	queue->pd = pd;
+	queue->type = type;
 	queue->stride = sizeof(struct recv_wqe) + max_sge * sizeof(struct ibv_sge);
 	queue->max_wr = round_up(max_wr);
 	queue->max_sge = max_sge;
 	if (queue->max_wr) {
-		queue->ring = calloc(queue->max_wr, queue->stride);
+		queue->ring = buffer_alloc(pd, queue->max_wr, queue->stride, type);
 		if (!queue->ring)
 			return -ENOMEM;
 	}
@@ -42,7 +48,7 @@ int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge)
 void recv_queue_fini(struct recv_queue *queue)
 {
 	pthread_spin_destroy(&queue->lock);
-	free(queue->ring);
+	buffer_free(queue->pd, queue->ring, queue->type);
 }
 
 static struct recv_wqe *wqe_at(const struct recv_queue *queue, uint32_t index)
@@ -134,8 +140,9 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 {
 	struct recv_queue new;
 	uint32_t count;
+	char *old;
 
-	if (recv_queue_init(&new, max_wr, queue->max_sge))
+	if (recv_queue_init(&new, queue->pd, queue->type, max_wr, queue->max_sge))
 		return refuse(REASON_NO_MEMORY, "for %u receive work requests", max_wr);
 	pthread_spin_lock(&queue->lock);
 	count = count_locked(queue);
@@ -147,12 +154,13 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		memcpy(wqe_at(&new, i), wqe_at(queue, queue->head + i), queue->stride);
-	free(queue->ring);
+	old = queue->ring;
 	queue->ring = new.ring;
 	queue->max_wr = new.max_wr;
 	queue->head = 0;
 	pthread_spin_unlock(&queue->lock);
 	pthread_spin_destroy(&new.lock);
+	buffer_free(queue->pd, old, queue->type);
 	return 0;
 }
 
@@ -268,7 +276,8 @@ int srq_create_ex(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct srq *
 	if (ret)
 		return ret;
 	new = calloc(1, sizeof(*new));
-	if (!new || recv_queue_init(&new->queue, attr->attr.max_wr, attr->attr.max_sge)) {
+	if (!new || recv_queue_init(&new->queue, pd, VERBATIM_RESOURCE_SRQ, attr->attr.max_wr,
+				    attr->attr.max_sge)) {
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for an SRQ of %u", attr->attr.max_wr);
 	}
@@ -317,9 +326,9 @@ int srq_destroy(struct srq *srq)
 	table_remove(&srq->adapter->srqs, srq->number);
 	if (srq->adapter->host->quiesce)
 		srq->adapter->host->quiesce(srq->adapter);
-	drop_references(srq);
 	tag_list_fini(&srq->tags);
 	recv_queue_fini(&srq->queue);
+	drop_references(srq);
 	free(srq);
 	return 0;
 }

@@ -27,6 +27,8 @@ struct recv_wqe {
 };
 
 struct recv_queue {
+	struct pd *pd; /* whose allocators its memory is from, and as what */
+	uint64_t type;
 	pthread_spinlock_t lock; /* guards all below */
 	char *ring;
 	size_t stride; /* bytes from one WQE to the next */
@@ -36,7 +38,8 @@ struct recv_queue {
 };
 
 /* max_wr is rounded up to a power of two. 0 or -ENOMEM. */
-int recv_queue_init(struct recv_queue *queue, uint32_t max_wr, uint32_t max_sge);
+int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint32_t max_wr,
+		    uint32_t max_sge);
 void recv_queue_fini(struct recv_queue *queue);
 
 /*

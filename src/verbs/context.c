@@ -26,6 +26,7 @@ static void set_ops(struct verbs_context *verbs)
 	unsupported_ops(verbs);
 	context_set_device_ops(verbs);
 	context_set_port_ops(verbs);
+	context_set_pd_ops(verbs);
 	context_set_mr_ops(verbs);
 	context_set_mw_ops(verbs);
 	context_set_buf_ops(verbs);

@@ -37,7 +37,7 @@ static void face_destroy(struct face_cq *face)
 	free(face);
 }
 
-struct cq *face_create_cq(struct context *context, uint32_t cqe, void *cq_context,
+struct cq *face_create_cq(struct context *context, struct pd *pd, uint32_t cqe, void *cq_context,
 			  struct ibv_comp_channel *channel, uint32_t comp_vector)
 {
 	struct face_cq *face;
@@ -51,7 +51,7 @@ struct cq *face_create_cq(struct context *context, uint32_t cqe, void *cq_contex
 		ret = refuse(REASON_NO_MEMORY, "for a CQ");
 		goto fail;
 	}
-	ret = cq_create(context->adapter, cqe, &cq);
+	ret = pd ? cq_create_in(pd, cqe, &cq) : cq_create(context->adapter, cqe, &cq);
 	if (ret) {
 		face_destroy(face);
 		goto fail;
@@ -77,8 +77,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 			     struct ibv_comp_channel *channel, int comp_vector)
 {
 	/* A negative number is too large, either way. */
-	struct cq *cq = face_create_cq(context_of(context), (uint32_t)cqe, cq_context, channel,
-				       (uint32_t)comp_vector);
+	struct cq *cq = face_create_cq(context_of(context), NULL, (uint32_t)cqe, cq_context,
+				       channel, (uint32_t)comp_vector);
 
 	return cq ? &cq->ibv : NULL;
 }

@@ -5,6 +5,7 @@
  */
 #include <time.h>
 
+#include "device/pd.h"
 #include "verbs/face.h"
 
 enum { NS_PER_S = 1000000000 };
@@ -188,10 +189,16 @@ static void set_entry_points(struct ibv_cq_ex *ex)
 
 /* ---- creation ---- */
 
-static int check(const struct ibv_cq_init_attr_ex *attr)
+static int check(const struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
-	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS)
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+
+	if (attr->comp_mask & ~known)
 		return refuse(REASON_CQ_EXTENSION, "comp_mask is %#x", attr->comp_mask);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!attr->parent_domain || attr->parent_domain->context != context))
+		return refuse(REASON_CQ_PD, "parent_domain is %s",
+			      attr->parent_domain ? "of another context" : "NULL");
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & ~(uint32_t)FLAGS_KNOWN)
 		return refuse(REASON_CQ_EXTENSION, "flags is %#x", attr->flags);
 	if (attr->wc_flags & ~(uint64_t)WC_FLAGS_KNOWN)
@@ -205,15 +212,16 @@ static int check(const struct ibv_cq_init_attr_ex *attr)
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ibv, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
-	int ret = check(attr);
+	struct ibv_pd *pd = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+	int ret = check(ibv, attr);
 	struct cq *cq;
 
 	if (ret) {
 		errno = ret;
 		return NULL;
 	}
-	cq = face_create_cq(context_of(ibv), attr->cqe, attr->cq_context, attr->channel,
-			    attr->comp_vector);
+	cq = face_create_cq(context_of(ibv), pd ? pd_of(pd) : NULL, attr->cqe, attr->cq_context,
+			    attr->channel, attr->comp_vector);
 	if (!cq)
 		return NULL;
 	cq->ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;

@@ -113,6 +113,7 @@ void context_set_qp_ops(struct verbs_context *verbs);
 void context_set_srq_ops(struct verbs_context *verbs);
 void context_set_xrcd_ops(struct verbs_context *verbs);
 void context_set_port_ops(struct verbs_context *verbs);
+void context_set_pd_ops(struct verbs_context *verbs);
 void context_set_mr_ops(struct verbs_context *verbs);
 void context_set_mw_ops(struct verbs_context *verbs);
 void context_set_buf_ops(struct verbs_context *verbs);
@@ -194,8 +195,9 @@ void channel_cq_event(struct cq *cq);
 void channel_tie(struct face_cq *face);
 void channel_cut(struct face_cq *face);
 
-/* ibv_create_cq(), without the extended entry points. NULL and errno. */
-struct cq *face_create_cq(struct context *context, uint32_t cqe, void *cq_context,
+/* ibv_create_cq(), without the extended entry points; `pd` is a parent domain or NULL. NULL and
+ * errno. */
+struct cq *face_create_cq(struct context *context, struct pd *pd, uint32_t cqe, void *cq_context,
 			  struct ibv_comp_channel *channel, uint32_t comp_vector);
 
 /* ---- queue pairs ---- */

@@ -316,10 +316,10 @@ static void multicast_misuse(void **state)
 
 static void later_verbs_say_that_they_are_not_there(void **state)
 {
-	struct ibv_td_init_attr td = {0};
+	struct ibv_counters_init_attr counters = {0};
 
-	assert_refused_null(ibv_alloc_td(context, &td), EOPNOTSUPP, REASON_NOT_IMPLEMENTED,
-			    "ibv_alloc_td");
+	assert_refused_null(ibv_create_counters(context, &counters), EOPNOTSUPP,
+			    REASON_NOT_IMPLEMENTED, "ibv_create_counters");
 }
 
 int main(void)
