@@ -68,6 +68,7 @@ int main(int argc, char **argv)
 		refuse_something();
 		return 0;
 	}
-	own_network();
+	if (own_network() && interface_up("lo") < 0)
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,8 @@ static inline bool find_ipv4(void)
 static inline int live_open(void **state)
 {
 	is_own_network = own_network();
+	if (is_own_network && interface_up("lo") < 0)
+		return -1;
 	context = open_loopback();
 	if (!context || !find_ipv4() || ibv_query_device(context, &device_attr))
 		return -1;
