@@ -104,6 +104,10 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
 	attr->max_dm_size = MAX_DM_SIZE;
 	attr->completion_timestamp_mask = UINT64_MAX;
+	attr->packet_pacing_caps.qp_rate_limit_min = 1;
+	attr->packet_pacing_caps.qp_rate_limit_max = UINT32_MAX;
+	attr->packet_pacing_caps.supported_qpts =
+	    1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_XRC_SEND;
 	attr->tm_caps.max_rndv_hdr_size = MAX_RNDV_HEADER;
 	attr->tm_caps.max_num_tags = MAX_TAGS;
 	attr->tm_caps.flags = IBV_TM_CAP_RC;

@@ -65,7 +65,7 @@ struct adapter {
 
 	pthread_mutex_t lock;	      /* of creation and destruction, never on a packet's way */
 	struct cds_list_head domains; /* of XRC; under the lock */
-	atomic_uint pd_count, cq_count, ah_count, mcast_count;
+	atomic_uint pd_count, cq_count, ah_count, mcast_count, comp_cntr_count;
 	atomic_ulong dm_bytes;	 /* device memory in use */
 	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */
 

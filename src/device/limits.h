@@ -35,7 +35,9 @@ enum limits {
 	MAX_MCAST_QP_ATTACH = 65536,
 	MAX_GIDS = 256,
 	MAX_PKEYS = 64,
+	MAX_COMP_CNTR = 65536,
 	MAX_COMP_VECTORS = 16,
+	DEFAULT_BURST = 16384, /* bytes that a limited rate may send at once */
 
 	DEFAULT_PKEY = 0xffff,
 	GRH_SIZE = 40, /* area at the head of a UD receive buffer */

@@ -41,4 +41,14 @@ int memory_persist(char *place, size_t length);
  */
 bool memory_recover(uintptr_t *pc);
 
+/* Whether the copies ascend, so that a reader may wait for the last byte. */
+static inline bool memory_is_ordered(void)
+{
+#ifdef __x86_64__
+	return true;
+#else
+	return false;
+#endif
+}
+
 #endif

@@ -256,6 +256,7 @@ void qp_leave_xrcd(struct qp *qp)
 
 static void drop_references(struct qp *qp)
 {
+	comp_cntr_detach_all(qp);
 	qp_leave_xrcd(qp);
 	if (qp->domain)
 		xrc_domain_put(qp->adapter, qp->domain);
@@ -409,6 +410,22 @@ void qp_describe(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_in
 	init->cap = attr->cap;
 	init->qp_type = qp->type;
 	init->sq_sig_all = qp->sq_sig_all;
+}
+
+int qp_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr)
+{
+	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+	if (attr->comp_mask)
+		return refuse(REASON_COMP_MASK, "attr->comp_mask is %#x", attr->comp_mask);
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return refuse(REASON_RATE_TYPE, "QP %#x", qp->number);
+	if (state != IBV_QPS_RTS)
+		return refuse(REASON_RATE_STATE, "QP %#x is in %s", qp->number,
+			      qp_state_name(state));
+	qp->attr.rate_limit = attr->rate_limit;
+	qp->max_burst = attr->max_burst_sz ? attr->max_burst_sz : DEFAULT_BURST;
+	return 0;
 }
 
 int qp_take_recv(struct qp *qp, struct recv_wqe *wqe)

@@ -18,6 +18,7 @@
 #include <infiniband/verbs.h>
 
 #include "device/av.h"
+#include "device/comp_cntr.h"
 #include "device/mw.h"
 #include "device/srq.h"
 
@@ -113,6 +114,8 @@ struct qp {
 	uint16_t pkey;		 /* value at attr.pkey_index */
 	uint32_t mtu;		 /* path MTU in bytes; UD: the port's */
 	bool has_communicated;	 /* IBV_EVENT_COMM_EST was raised or is not due */
+	uint32_t max_burst;	 /* bytes, of attr.rate_limit */
+	struct comp_cntr *counters[COMP_CNTR_OPS];
 	struct requester *requester;
 	struct responder *responder;
 };
@@ -217,6 +220,12 @@ int qp_check_send(const struct qp *qp, const struct send_wqe *wqe);
 
 /* Takes the next receive WQE for the responder, from the SRQ or its own queue. 0 or -ENOENT. */
 int qp_take_recv(struct qp *qp, struct recv_wqe *wqe);
+
+/*
+ * ibv_modify_qp_rate_limit(): kbit/s of what it sends, 0 for no limit. The lane's lock is held. 0,
+ * or the positive errno of the noted reason.
+ */
+int qp_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr);
 
 /* A state's name, for messages. */
 const char *qp_state_name(enum ibv_qp_state state);

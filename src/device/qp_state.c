@@ -246,6 +246,8 @@ static bool find_rule(const struct qp *qp, enum ibv_qp_state from, enum ibv_qp_s
 			continue;
 		*required = rules[i].of[type].required;
 		*optional = rules[i].of[type].optional;
+		if (to == IBV_QPS_RTS && qp->type != IBV_QPT_XRC_RECV)
+			*optional |= IBV_QP_RATE_LIMIT;
 		return true;
 	}
 	return false;
@@ -375,6 +377,10 @@ static void take_over(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		own->dest_qp_num = attr->dest_qp_num;
 	if (mask & IBV_QP_RQ_PSN) /* 24 bits; more are cut off, as the kernel does */
 		own->rq_psn = attr->rq_psn & PSN_MASK;
+	if (mask & IBV_QP_RATE_LIMIT) {
+		own->rate_limit = attr->rate_limit;
+		qp->max_burst = DEFAULT_BURST;
+	}
 	if (mask & IBV_QP_SQ_PSN)
 		own->sq_psn = attr->sq_psn & PSN_MASK;
 }

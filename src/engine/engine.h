@@ -70,6 +70,13 @@ int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int engine_destroy_qp(struct qp *qp);
 
+struct comp_cntr;
+
+/* comp_cntr_attach() and qp_limit_rate(), on the QP's lane. */
+int engine_attach_comp_cntr(struct qp *qp, struct comp_cntr *cntr,
+			    const struct ibv_qp_attach_comp_cntr_attr *attr);
+int engine_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr);
+
 /* UD multicast: membership of the group on the QP's lane as well. */
 int engine_attach_mcast(struct qp *qp, const union ibv_gid *group);
 int engine_detach_mcast(struct qp *qp, const union ibv_gid *group);
@@ -100,6 +107,10 @@ void engine_will_sleep(struct cq *cq);
  */
 uint32_t engine_slot(const struct adapter *adapter);
 int engine_send_mad(struct adapter *adapter, const struct av *av, const uint8_t *mad);
+
+/* The Ethernet address of a peer and our VLAN, 0xffff for none. 0 or a positive errno (noted). */
+int engine_resolve_mac(struct adapter *adapter, const union ibv_gid *gid, uint8_t mac[6],
+		       uint16_t *vlan);
 
 /* Coarse monotonic time of the lanes, ns: what completions are stamped with. */
 uint64_t engine_now(void);

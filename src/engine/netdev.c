@@ -226,13 +226,23 @@ __attribute__((constructor(101))) static void follow_forks(void)
 	pthread_atfork(before_fork, after_fork, after_fork);
 }
 
+void netdev_enter_libnl(void)
+{
+	pthread_mutex_lock(&in_libnl);
+}
+
+void netdev_leave_libnl(void)
+{
+	pthread_mutex_unlock(&in_libnl);
+}
+
 int netdev_list(struct netdev **list)
 {
 	int result;
 
-	pthread_mutex_lock(&in_libnl);
+	netdev_enter_libnl();
 	result = list_all(list);
-	pthread_mutex_unlock(&in_libnl);
+	netdev_leave_libnl();
 	return result;
 }
 

@@ -32,6 +32,10 @@ int netdev_list(struct netdev **list);
 /* NULL if it is not (any more) in the list. */
 const struct netdev *netdev_find(const struct netdev *list, int count, uint32_t ifindex);
 
+/* Around each use of libnl: nobody is in there when the program forks. */
+void netdev_enter_libnl(void);
+void netdev_leave_libnl(void);
+
 /* A non-blocking descriptor that becomes readable on changes of links and addresses, or -errno. */
 int netdev_watch_open(void);
 

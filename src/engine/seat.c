@@ -12,6 +12,7 @@
 #include "device/mcast.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "engine/neighbour.h"
 #include "engine/progress.h"
 #include "engine/state.h"
 #include "engine/steer.h"
@@ -128,6 +129,35 @@ int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 	return 0;
 }
 
+int engine_attach_comp_cntr(struct qp *qp, struct comp_cntr *cntr,
+			    const struct ibv_qp_attach_comp_cntr_attr *attr)
+{
+	struct lane *lane = qp->seat->lane;
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	lane_lock(lane);
+	error = comp_cntr_attach(cntr, qp, attr);
+	lane_unlock(lane);
+	return error;
+}
+
+int engine_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr)
+{
+	struct lane *lane = qp->seat->lane;
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	lane_lock(lane);
+	error = qp_limit_rate(qp, attr);
+	lane_unlock(lane);
+	if (!error)
+		lane_doorbell(lane, qp->seat);
+	return error;
+}
+
 /* What it still owes its peer (the ACK of what just completed) goes out before it goes. */
 int engine_destroy_qp(struct qp *qp)
 {
@@ -214,6 +244,12 @@ void engine_will_sleep(struct cq *cq)
 
 	for (; lanes; lanes &= lanes - 1)
 		lane_will_sleep(engine->lanes[__builtin_ctz(lanes)]);
+}
+
+int engine_resolve_mac(struct adapter *adapter, const union ibv_gid *gid, uint8_t mac[6],
+		       uint16_t *vlan)
+{
+	return neighbour_resolve(port_netdev_index(&adapter->port), gid, mac, vlan);
 }
 
 uint64_t engine_now(void)

@@ -46,9 +46,27 @@ void push_completion(struct qp *qp, struct cq *cq, const struct cqe *cqe, bool i
 	qp_enter_error(qp, cqe->timestamp);
 }
 
+static enum ibv_qp_attach_comp_cntr_op counted_as(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+		return IBV_QP_ATTACH_COMP_CNTR_OP_SEND;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ;
+	default:
+		return 0;
+	}
+}
+
 void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
 		   enum reason reason, uint64_t now)
 {
+	enum ibv_qp_attach_comp_cntr_op counted = counted_as(wqe->opcode);
 	bool is_told = status != IBV_WC_SUCCESS || (wqe->flags & IBV_SEND_SIGNALED);
 	struct cqe cqe = {
 	    .wc = {.wr_id = wqe->wr_id,
@@ -64,6 +82,8 @@ void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status
 		tag_own_done(qp, wqe, status, reason, now);
 		return;
 	}
+	if (counted)
+		comp_cntr_count(qp, counted, status == IBV_WC_SUCCESS, wqe->length);
 	atomic_store_explicit(&qp->sq.head, sq_head(qp) + 1, memory_order_release);
 	if (is_told)
 		push_completion(qp, qp->send_cq, &cqe, false);
@@ -77,6 +97,8 @@ void recv_complete(struct qp *qp, struct ibv_wc *wc, bool is_solicited, uint64_t
 	cqe.wc.wr_id = qp->responder->recv.wr_id;
 	cqe.wc.qp_num = qp->number;
 	tag_complete(qp, &cqe);
+	comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_RECV, wc->status == IBV_WC_SUCCESS,
+			wc->byte_len);
 	qp->responder->has_recv = false;
 	if (cq)
 		push_completion(qp, cq, &cqe, is_solicited);
@@ -101,6 +123,7 @@ void flush_send(struct qp *qp, uint64_t now)
 	requester->rd_count = requester->rd_sent = 0;
 	requester->has_failed = false;
 	requester->ack_deadline = requester->rnr_deadline = NO_DEADLINE;
+	requester->rate_deadline = NO_DEADLINE;
 }
 
 /* Of a shared queue only the one that was taken: the others belong to all (10.2.9.3). */

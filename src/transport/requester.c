@@ -18,6 +18,7 @@ void requester_reset(struct qp *qp)
 	    .current = sq_head(qp),
 	    .ack_deadline = NO_DEADLINE,
 	    .rnr_deadline = NO_DEADLINE,
+	    .rate_deadline = NO_DEADLINE,
 	};
 	window_init(&requester->window, MTU_BYTES_MIN);
 }
@@ -157,6 +158,8 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 		return SENT_WAIT;
 	if (requester->has_failed && requester->failed == requester->current)
 		return SENT_WAIT;
+	if (qp->attr.rate_limit && !rate_may_send(qp, now))
+		return SENT_WAIT;
 	wqe = sq_wqe(&qp->sq, requester->current);
 	if (!(wqe->flight & WQE_STARTED)) {
 		if (!may_start(qp, wqe))
@@ -191,6 +194,7 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	uint32_t bytes = 0, spent = 0;
 	enum sent sent;
 
+	qp->requester->rate_deadline = NO_DEADLINE;
 	if (!requester_is_alive(qp) || !retry_on_deadline(qp, now))
 		return false;
 	if (qp->requester->rnr_deadline != NO_DEADLINE)
@@ -200,6 +204,9 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		if (sent == SENT_FULL)
 			return true;
 		spent += bytes;
+		if (qp->attr.rate_limit && bytes)
+			rate_sent(qp, bytes, now);
+		bytes = 0;
 		if (sent == SENT && spent >= TURN_BYTES)
 			return true;
 	} while (sent == SENT && requester_is_alive(qp));

@@ -56,8 +56,10 @@ struct requester {
 	struct window window;	/* RC */
 	struct pace pace;	/* UC, UD */
 
-	uint64_t ack_deadline; /* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
-	uint64_t rnr_deadline; /* NO_DEADLINE: the peer is ready */
+	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
+	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
+	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
+	uint64_t rate_deadline; /* that, where a packet waits for it */
 	uint8_t retries_left, rnr_retries_left;
 	uint8_t expired;    /* ACK timeouts in a row */
 	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are
@@ -128,6 +130,10 @@ static inline bool requester_is_alive(const struct qp *qp)
 
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
 }
+
+/* rate.c: the rate that the program asked for. */
+bool rate_may_send(struct qp *qp, uint64_t now);
+void rate_sent(struct qp *qp, uint32_t bytes, uint64_t now);
 
 /* requester.c: what goes out when. True: wants another turn. */
 bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox);

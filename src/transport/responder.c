@@ -110,7 +110,12 @@ static void executed(struct arrival *arrival)
 static void refused(struct arrival *arrival)
 {
 	struct qp *qp = arrival->qp;
+	uint32_t flags = arrival->wire->op->flags;
 
+	if (flags & OPF_WRITE)
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, false, 0);
+	if (flags & OPF_READ_REQUEST)
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, false, 0);
 	if (qp->responder->has_recv)
 		recv_complete_error(qp, arrival->status, arrival->reason, arrival->now);
 	else
@@ -210,13 +215,18 @@ static void read_failed(struct qp *qp, uint32_t psn)
 	struct responder *responder = qp->responder;
 
 	qp_event(qp, IBV_EVENT_QP_ACCESS_ERR);
+	comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, false, 0);
 	responder->job_count = 0;
 	owe(responder, AETH_NAK | NAK_REMOTE_ACCESS, psn);
 	responder->is_fatal = true;
 }
 
-static void job_done(struct responder *responder)
+static void job_done(const struct qp *qp, struct responder *responder)
 {
+	const struct response_job *job = responder->jobs;
+
+	if (job->kind == JOB_READ && !job->is_again)
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, true, job->length);
 	responder->job_count--;
 	memmove(responder->jobs, responder->jobs + 1,
 		responder->job_count * sizeof(*responder->jobs));
@@ -242,7 +252,7 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		case RESPONSE_SENT:
 			spent += bytes;
 			if (psn == job->last_psn)
-				job_done(responder);
+				job_done(qp, responder);
 			break;
 		}
 	}

@@ -72,8 +72,9 @@ struct response_job {
 	uint32_t last_psn; /* of the last */
 	uint32_t msn;
 	uint32_t rkey;
-	uint32_t srqn; /* XRC */
-	uint64_t va;   /* READ: where the next response's data lie */
+	uint32_t srqn;	 /* XRC */
+	uint32_t length; /* READ: of the whole */
+	uint64_t va;	 /* READ: where the next response's data lie */
 	union {
 		uint64_t left; /* READ: bytes */
 		uint64_t original;

@@ -124,6 +124,9 @@ void execute_end_of_message(struct arrival *arrival)
 	};
 
 	responder->message = MESSAGE_NONE;
+	if (flags & OPF_WRITE)
+		comp_cntr_count(arrival->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, true,
+				responder->received);
 	if (!(flags & OPF_RECV))
 		return;
 	if (flags & OPF_IMM) {

@@ -134,6 +134,7 @@ static struct response_job read_job(const struct qp *qp, const struct wire_packe
 	    .srqn = wire->xrceth,
 	    .va = wire->reth.va,
 	    .left = wire->reth.length,
+	    .length = wire->reth.length,
 	};
 }
 

@@ -105,6 +105,20 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	return -1;
 }
 
+/* The whole of `attr` is checked, as an address handle's would be. */
+int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	UNCANCELLED;
+	struct adapter *adapter = context_of(context)->adapter;
+	struct av av;
+	int ret = av_resolve(adapter, attr, &av);
+
+	if (!ret)
+		ret = engine_resolve_mac(adapter, &av.dgid, eth_mac, vid);
+	return verb_result(ret);
+}
+
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				     uint8_t port_num)
 {

@@ -240,6 +240,7 @@ void shared_qp_event(const struct ibv_async_event *event,
 		     void (*tell)(const struct ibv_async_event *event));
 void shared_qp_hold(void);
 void shared_qp_release(void);
+void context_set_qp_option_ops(struct verbs_context *verbs);
 void context_set_open_qp_ops(struct verbs_context *verbs);
 
 /* Sets the builder's entry points in an extended QP. */

@@ -38,7 +38,7 @@ enum { ATTRIBUTES = sizeof(attributes) / sizeof(attributes[0]) };
  * is no such way. */
 static int optional_of(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to)
 {
-	const int cur = IBV_QP_CUR_STATE;
+	const int cur = IBV_QP_CUR_STATE | IBV_QP_RATE_LIMIT;
 	const int connected = IBV_QP_ACCESS_FLAGS;
 	const int running = type == IBV_QPT_UD	 ? cur | IBV_QP_QKEY
 			    : type == IBV_QPT_UC ? cur | connected

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What queues can do beyond the plain: moderated CQs, tag matching SRQs.
+ * What queues can do beyond the plain: moderated CQs, tag matching SRQs, QPs of a limited rate,
+ * with completion counters and options.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -202,6 +203,172 @@ static void operations_on_a_basic_srq_are_refused(void **state)
 	assert_int_equal(ibv_destroy_srq(basic), 0);
 }
 
+/* ---- QPs ---- */
+
+static void a_limited_rate_takes_its_time(void **state)
+{
+	struct ibv_qp_rate_limit_attr limit = {.rate_limit = 800,
+					       .max_burst_sz = 1000}; /* 100 B/ms */
+	struct ibv_device_attr_ex device;
+	struct end a, b;
+	double start;
+
+	assert_int_equal(ibv_query_device_ex(context, NULL, &device), 0);
+	assert_true(ibv_is_qpt_supported(device.packet_pacing_caps.supported_qpts, IBV_QPT_RC));
+	pair_create(&a, &b, IBV_QPT_RC);
+	assert_int_equal(ibv_modify_qp_rate_limit(a.qp, &limit), 0);
+	start = seconds();
+	for (int i = 0; i < 10; i++) {
+		struct ibv_sge sge = end_sge(&a, 0, 1000);
+		struct ibv_send_wr wr = make_send(IBV_WR_RDMA_WRITE, &sge);
+
+		wr.wr.rdma.remote_addr = (uintptr_t)b.buffer;
+		wr.wr.rdma.rkey = b.mr->rkey;
+		post_send_wr(&a, &wr);
+	}
+	for (int i = 0; i < 10; i++)
+		assert_wc(next_wc(a.cq), 0x5e4d, IBV_WC_SUCCESS);
+	assert_true(seconds() - start > 0.08); /* 10 KB less a burst, at 100 B/ms */
+	limit.comp_mask = 1;
+	assert_refused(ibv_modify_qp_rate_limit(a.qp, &limit), EINVAL, REASON_COMP_MASK, "0x1");
+	pair_destroy(&a, &b);
+}
+
+static void a_rate_before_rts_is_refused(void **state)
+{
+	struct ibv_qp_rate_limit_attr limit = {.rate_limit = 800};
+	struct end end;
+
+	end_create(&end, IBV_QPT_RC);
+	assert_refused(ibv_modify_qp_rate_limit(end.qp, &limit), EINVAL, REASON_RATE_STATE,
+		       "RESET");
+	end_destroy(&end);
+}
+
+static void a_counter_counts_what_it_is_attached_to(void **state)
+{
+	struct ibv_comp_cntr_init_attr attr = {.type = IBV_COMP_CNTR_TYPE_BYTES};
+	struct ibv_qp_attach_comp_cntr_attr ops = {
+	    .op_mask = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE | IBV_QP_ATTACH_COMP_CNTR_OP_SEND};
+	struct ibv_comp_cntr *cntr = ibv_create_comp_cntr(context, &attr);
+	struct ibv_comp_cntr_caps caps;
+	uint64_t value;
+	struct end a, b;
+
+	assert_non_null(cntr);
+	assert_int_equal(ibv_query_comp_cntr_caps(context, &caps), 0);
+	assert_int_equal(caps.supported_qp_attach_ops & ops.op_mask, ops.op_mask);
+	end_create(&a, IBV_QPT_RC);
+	end_create(&b, IBV_QPT_RC);
+	assert_int_equal(ibv_qp_attach_comp_cntr(a.qp, cntr, &ops), 0);
+	assert_refused(ibv_destroy_comp_cntr(cntr), EBUSY, REASON_COMP_CNTR_BUSY, "2 QPs");
+	qp_init(a.qp, live_access);
+	qp_init(b.qp, live_access);
+	qp_connect(a.qp, b.qp->qp_num);
+	qp_connect(b.qp, a.qp->qp_num);
+	assert_refused(ibv_qp_attach_comp_cntr(a.qp, cntr, &ops), EINVAL, REASON_COMP_CNTR_STATE,
+		       "RTS");
+	assert_int_equal(ibv_set_comp_cntr(cntr, 1000), 0);
+	write_some(&a, &b, 3);
+	for (int i = 0; i < 3; i++)
+		assert_wc(next_wc(a.cq), 0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_read_comp_cntr(cntr, &value), 0);
+	assert_int_equal(value, 1024);
+	assert_int_equal(ibv_inc_comp_cntr(cntr, 6), 0);
+	assert_int_equal(ibv_read_comp_cntr(cntr, &value), 0);
+	assert_int_equal(value, 1030);
+	assert_int_equal(ibv_set_err_comp_cntr(cntr, 7), 0);
+	assert_int_equal(ibv_inc_err_comp_cntr(cntr, 1), 0);
+	assert_int_equal(ibv_read_err_comp_cntr(cntr, &value), 0);
+	assert_int_equal(value, 8);
+	pair_destroy(&a, &b);
+	assert_int_equal(ibv_destroy_comp_cntr(cntr), 0);
+	attr.flags = 1;
+	assert_refused_null(ibv_create_comp_cntr(context, &attr), EINVAL, REASON_COMP_CNTR_ATTR,
+			    "flags 0x1");
+}
+
+static void there_are_no_options_to_agree_upon(void **state)
+{
+	struct ibv_ece ece = {.vendor_id = 0x15b3, .options = 2};
+	struct end end;
+
+	end_create(&end, IBV_QPT_RC);
+	assert_int_equal(ibv_query_ece(end.qp, &ece), 0);
+	assert_int_equal(ece.vendor_id, device_attr.vendor_id);
+	assert_int_equal(ece.options, 0);
+	ece = (struct ibv_ece){.vendor_id = 0x15b3, .options = 2};
+	assert_int_equal(ibv_set_ece(end.qp, &ece), 0);
+	assert_int_equal(ece.options, 0);
+	ece.comp_mask = 4;
+	assert_refused(ibv_set_ece(end.qp, &ece), EINVAL, REASON_COMP_MASK, "0x4");
+	ece.comp_mask = 0;
+	qp_init(end.qp, 0);
+	qp_connect(end.qp, end.qp->qp_num);
+	assert_refused(ibv_set_ece(end.qp, &ece), EINVAL, REASON_ECE_STATE, "RTS");
+	end_destroy(&end);
+}
+
+static void data_come_in_order_where_we_copy_them(void **state)
+{
+	const int whole =
+	    IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG | IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES;
+	struct end end;
+#ifdef __x86_64__
+	const bool ordered = true;
+#else
+	const bool ordered = false;
+#endif
+
+	end_create(&end, IBV_QPT_RC);
+	assert_int_equal(ibv_query_qp_data_in_order(end.qp, IBV_WR_RDMA_WRITE, 0), ordered);
+	assert_int_equal(
+	    ibv_query_qp_data_in_order(end.qp, IBV_WR_SEND, IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS),
+	    ordered ? whole : 0);
+	assert_int_equal(ibv_query_qp_data_in_order(end.qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 0), 0);
+	assert_int_equal(ibv_query_qp_data_in_order(end.qp, IBV_WR_SEND, 1 << 9), 0);
+	end_destroy(&end);
+}
+
+/* ---- neighbours ---- */
+
+static void ethernet_addresses_are_resolved(void **state)
+{
+	struct ibv_ah_attr attr = {
+	    .is_global = 1,
+	    .port_num = 1,
+	    .grh = {.dgid = gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 1}};
+	static const uint8_t none[6], group[6] = {0x01, 0x00, 0x5e, 0x01, 0x02, 0x03};
+	uint8_t mac[6] = {1};
+	uint16_t vlan = 5;
+
+	assert_int_equal(ibv_resolve_eth_l2_from_gid(context, &attr, mac, &vlan), 0);
+	assert_memory_equal(mac, none, 6); /* the loopback has none */
+	assert_int_equal(vlan, 0xffff);
+	memcpy(attr.grh.dgid.raw + 12, (const uint8_t[]){239, 0x81, 2, 3}, 4);
+	assert_int_equal(ibv_resolve_eth_l2_from_gid(context, &attr, mac, &vlan), 0);
+	assert_memory_equal(mac, group, 6);
+	attr.is_global = 0;
+	assert_refused(ibv_resolve_eth_l2_from_gid(context, &attr, mac, &vlan), EINVAL,
+		       REASON_AV_NO_GRH, "");
+}
+
+static void who_does_not_answer_is_not_resolved(void **state)
+{
+	struct ibv_ah_attr attr = {
+	    .is_global = 1,
+	    .port_num = 1,
+	    .grh = {.dgid = gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 1}};
+	uint8_t mac[6];
+	uint16_t vlan;
+
+	if (!is_own_network)
+		skip();
+	memcpy(attr.grh.dgid.raw + 12, (const uint8_t[]){192, 0, 2, 77}, 4);
+	assert_refused(ibv_resolve_eth_l2_from_gid(context, &attr, mac, &vlan), EHOSTUNREACH,
+		       REASON_NO_NEIGHBOUR, "192.0.2.77");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +376,13 @@ int main(void)
 	    cmocka_unit_test(what_cannot_be_modified_of_a_cq_is_refused),
 	    cmocka_unit_test(a_tagged_message_finds_its_buffer),
 	    cmocka_unit_test(operations_on_a_basic_srq_are_refused),
+	    cmocka_unit_test(a_limited_rate_takes_its_time),
+	    cmocka_unit_test(a_rate_before_rts_is_refused),
+	    cmocka_unit_test(a_counter_counts_what_it_is_attached_to),
+	    cmocka_unit_test(there_are_no_options_to_agree_upon),
+	    cmocka_unit_test(data_come_in_order_where_we_copy_them),
+	    cmocka_unit_test(ethernet_addresses_are_resolved),
+	    cmocka_unit_test(who_does_not_answer_is_not_resolved),
 	};
 
 	return cmocka_run_group_tests(tests, live_open, live_close);

@@ -171,35 +171,11 @@ static void an_older_context_has_no_extensions(void **state)
 
 static void functions_refuse_with_their_name(void **state)
 {
-	struct ibv_comp_cntr cntr = {.context = context};
-	uint64_t value = 55;
 
 	REFUSES_NULL(ibv_import_device(0), "ibv_import_device");
 	REFUSES_NULL(ibv_import_pd(context, 1), "ibv_import_pd");
 	REFUSES_NULL(ibv_import_mr(&pd, 1), "ibv_import_mr");
 	REFUSES_NULL(ibv_import_dm(context, 1), "ibv_import_dm");
-	REFUSES_NULL(ibv_create_comp_cntr(context, NULL), "ibv_create_comp_cntr");
-	REFUSES_ERRNO(ibv_read_comp_cntr(&cntr, &value), "ibv_read_comp_cntr");
-	REFUSES_ERRNO(ibv_qp_attach_comp_cntr(&qp, &cntr, NULL), "ibv_qp_attach_comp_cntr");
-	assert_int_equal(value, 55);
-}
-
-static void there_are_no_options_to_agree_upon(void **state)
-{
-	struct ibv_ece ece = {.vendor_id = 1, .options = 2};
-
-	REFUSES_ERRNO(ibv_set_ece(&qp, &ece), "ibv_set_ece");
-	REFUSES_ERRNO(ibv_query_ece(&qp, &ece), "ibv_query_ece");
-	assert_int_equal(ece.vendor_id, 0);
-	assert_int_equal(ece.options, 0);
-}
-
-static void no_order_of_data_is_promised(void **state)
-{
-	assert_int_equal(ibv_query_qp_data_in_order(&qp, IBV_WR_RDMA_WRITE, 0), 0);
-	assert_int_equal(ibv_query_qp_data_in_order(&qp, IBV_WR_RDMA_WRITE,
-						    IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS),
-			 0);
 }
 
 /* As a hardware provider calls them, with its own idea of the arguments. */
@@ -232,8 +208,6 @@ int main(void)
 	    cmocka_unit_test(a_window_that_cannot_be_bound_is_refused_at_once),
 	    cmocka_unit_test(an_older_context_has_no_extensions),
 	    cmocka_unit_test(functions_refuse_with_their_name),
-	    cmocka_unit_test(there_are_no_options_to_agree_upon),
-	    cmocka_unit_test(no_order_of_data_is_promised),
 	    cmocka_unit_test(providers_register_and_are_refused_the_kernel),
 	};
 
