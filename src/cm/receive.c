@@ -140,7 +140,7 @@ static void receive_rep(struct cm *cm, const struct cm_path *path, const struct 
 		id->state = CM_REP_RCVD;
 		id->deadline = UINT64_MAX;
 		id->remote = mad->local_id;
-		id->remote_qpn = mad->rep.qpn;
+		id->remote_qpn = mad->rep.qpn ? mad->rep.qpn : mad->rep.eecn;
 		cm_list_by_qpn(cm, id);
 		cm_tell(cm, id, CM_EVENT_REP, mad);
 		return;

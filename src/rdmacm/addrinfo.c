@@ -107,6 +107,58 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 	}
 }
 
+/* Names are looked up in the call; only the result is told later. */
+int rdma_resolve_addrinfo(struct rdma_cm_id *cm_id, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints)
+{
+	struct rdma_addrinfo *info = NULL;
+	struct id *id = id_of(cm_id);
+	int error;
+
+	if (!node && !service && !hints)
+		return cm_result(EINVAL);
+	error = rdma_getaddrinfo(node, service, hints, &info);
+	manager_lock();
+	rdma_freeaddrinfo(id->info);
+	id->info = info;
+	event_tell(id, error ? RDMA_CM_EVENT_ADDRINFO_ERROR : RDMA_CM_EVENT_ADDRINFO_RESOLVED,
+		   error ? -EADDRNOTAVAIL : 0);
+	manager_unlock();
+	return id_complete(id);
+}
+
+/* A copy, which the caller frees. */
+int rdma_query_addrinfo(struct rdma_cm_id *cm_id, struct rdma_addrinfo **result)
+{
+	const struct id *id = id_of(cm_id);
+	struct rdma_addrinfo *copy;
+	int error = 0;
+
+	if (!id->info || !result)
+		return cm_result(id->info ? EINVAL : ENODATA);
+	copy = calloc(1, sizeof(*copy));
+	if (!copy)
+		return cm_result(ENOMEM);
+	*copy = *id->info;
+	copy->ai_next = NULL;
+	copy->ai_src_addr = copy->ai_dst_addr = NULL;
+	copy->ai_src_canonname = copy->ai_dst_canonname = NULL;
+	copy->ai_route = copy->ai_connect = NULL;
+	copy->ai_route_len = copy->ai_connect_len = 0;
+	if (id->info->ai_src_addr)
+		error = copy_address(id->info->ai_src_addr, id->info->ai_src_len,
+				     &copy->ai_src_addr, &copy->ai_src_len);
+	if (error == 0 && id->info->ai_dst_addr)
+		error = copy_address(id->info->ai_dst_addr, id->info->ai_dst_len,
+				     &copy->ai_dst_addr, &copy->ai_dst_len);
+	if (error) {
+		rdma_freeaddrinfo(copy);
+		return cm_result(error);
+	}
+	*result = copy;
+	return 0;
+}
+
 /* ---- endpoints ---- */
 
 enum { RESOLVE_MS = 2000 };
@@ -123,7 +175,8 @@ static int begin_passive(struct id *id, struct rdma_addrinfo *res, struct ibv_pd
 		return cm_result(ENOMEM);
 	*id->qp_attr = *attr;
 	id->qp_attr->qp_type = res->ai_qp_type;
-	id->cm.pd = pd;
+	if (pd)
+		id->cm.pd = pd;
 	return 0;
 }
 

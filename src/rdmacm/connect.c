@@ -110,7 +110,12 @@ static int request(struct id *id, const struct rdma_conn_param *param)
 	req->psn = id->psn;
 	req->responder_resources = id->responder_resources;
 	req->initiator_depth = id->initiator_depth;
-	req->transport = id->cm.qp_type == IBV_QPT_UC ? 1 : 0;
+	req->transport = id->cm.qp_type == IBV_QPT_UC	      ? 1
+			 : id->cm.qp_type == IBV_QPT_XRC_SEND ? 3
+							      : 0;
+	req->extended_transport = id->cm.qp_type == IBV_QPT_XRC_SEND;
+	req->vendor = id->local_ece.vendor_id;
+	mad.options = id->local_ece.options;
 	req->flow_control = param->flow_control != 0;
 	req->retry_count = id->retry_count;
 	req->rnr_retry_count = id->rnr_retry_count;
@@ -216,12 +221,17 @@ static int accept_connection(struct id *id, const struct rdma_conn_param *param)
 	}
 	if (error)
 		return error;
-	mad.rep.qpn = id->qpn;
+	if (id->cm.qp_type == IBV_QPT_XRC_RECV)
+		mad.rep.eecn = id->qpn;
+	else
+		mad.rep.qpn = id->qpn;
+	mad.rep.vendor = id->local_ece.vendor_id;
+	mad.options = id->local_ece.options;
 	mad.rep.psn = id->psn;
 	mad.rep.responder_resources = id->responder_resources;
 	mad.rep.initiator_depth = id->initiator_depth;
 	mad.rep.flow_control = param->flow_control != 0;
-	mad.rep.srq = id->srq;
+	mad.rep.srq = id->srq || id->cm.qp_type == IBV_QPT_XRC_RECV;
 	mad.rep.ack_delay = 10;
 	mad.rep.ca_guid = be64toh(ibv_get_device_guid(id->cm.verbs->device));
 	return -cm_accept(manager_cm(), id->conn, &mad, manager_now());
@@ -319,6 +329,8 @@ static enum ibv_qp_type type_of(uint64_t service_id, const struct cm_mad *mad)
 {
 	if (mad->attribute == CM_SIDR_REQ)
 		return IBV_QPT_UD;
+	if (mad->req.transport == 3 && mad->req.extended_transport == 1)
+		return IBV_QPT_XRC_RECV;
 	return mad->req.transport == 1 ? IBV_QPT_UC : IBV_QPT_RC;
 }
 
@@ -341,6 +353,7 @@ static void set_request(struct id *id, const struct cm_mad *mad, struct event *e
 	struct rdma_conn_param *param = &event->cm.param.conn;
 	struct ibv_port_attr port;
 
+	id->remote_ece = (struct ibv_ece){.vendor_id = req->vendor, .options = mad->options};
 	id->remote_qpn = req->qpn;
 	id->remote_psn = req->psn;
 	id->responder_resources = req->initiator_depth;
@@ -424,7 +437,8 @@ static void told_response(struct cm *cm, struct id *id, const struct cm_mad *mad
 	struct event *event;
 	int error = 0;
 
-	id->remote_qpn = rep->qpn;
+	id->remote_ece = (struct ibv_ece){.vendor_id = rep->vendor, .options = mad->options};
+	id->remote_qpn = id->cm.qp_type == IBV_QPT_XRC_SEND ? rep->eecn : rep->qpn;
 	id->remote_psn = rep->psn;
 	id->rnr_retry_count = rep->rnr_retry_count;
 	id->responder_resources = at_most(id->responder_resources, rep->initiator_depth);
@@ -454,7 +468,7 @@ static void told_response(struct cm *cm, struct id *id, const struct cm_mad *mad
 	param->flow_control = rep->flow_control;
 	param->rnr_retry_count = rep->rnr_retry_count;
 	param->srq = rep->srq;
-	param->qp_num = rep->qpn;
+	param->qp_num = id->remote_qpn;
 	event_post(event);
 }
 

@@ -3,6 +3,7 @@
  * The devices, opened once for all ids and never closed, as programs count on
  * (rdma_get_devices(3)).
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ enum { MAX_DEVICES = 64 };
 static struct {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
 } devices[MAX_DEVICES];
 static int count;
 
@@ -64,6 +66,23 @@ struct ibv_pd *device_pd(struct ibv_context *context)
 			if (!devices[i].pd)
 				devices[i].pd = ibv_alloc_pd(context);
 			return devices[i].pd;
+		}
+	errno = ENODEV;
+	return NULL;
+}
+
+struct ibv_xrcd *device_xrcd(struct ibv_context *context)
+{
+	struct ibv_xrcd_init_attr attr = {.comp_mask =
+					      IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = -1,
+					  .oflags = O_CREAT};
+
+	for (int i = 0; i < count; i++)
+		if (devices[i].context == context) {
+			if (!devices[i].xrcd)
+				devices[i].xrcd = ibv_open_xrcd(context, &attr);
+			return devices[i].xrcd;
 		}
 	errno = ENODEV;
 	return NULL;

@@ -74,7 +74,7 @@ struct id {
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
 	uint8_t mtu;
 	bool srq, owns_cqs, owns_pd, owns_srq_cqs;
-	struct ibv_pd *default_pd;
+	struct rdma_addrinfo *info; /* of rdma_resolve_addrinfo() */
 };
 
 struct event {
@@ -134,6 +134,8 @@ void life_run(void);
 int devices_open(void);
 /* The device and the index of one of its addresses. NULL if none has it. */
 struct ibv_context *device_find(const union ibv_gid *gid, int *index);
+/* The XRC domain that a device has for all ids without one. NULL and errno. */
+struct ibv_xrcd *device_xrcd(struct ibv_context *context);
 /* The protection domain that a device has for all ids without one. NULL and errno. */
 struct ibv_pd *device_pd(struct ibv_context *context);
 
@@ -183,6 +185,8 @@ int qp_attr_of(struct id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr,
 /* Moves the id's QP; 0 or a positive errno. */
 int qp_move(struct id *id, enum ibv_qp_state state);
 bool id_is_datagram(const struct id *id);
+/* ROUTE_RESOLVED is told. */
+void id_set_route(struct id *id, uint8_t mtu, uint8_t traffic_class, uint8_t hop_limit);
 
 /* ---- connect.c ---- */
 

@@ -81,6 +81,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 static void free_id(struct id *id)
 {
 	free(id->qp_attr);
+	rdma_freeaddrinfo(id->info);
 	free(id);
 }
 
@@ -136,6 +137,8 @@ int id_set_device(struct id *id, const union ibv_gid *sgid)
 	if (!context)
 		return refuse(REASON_CM_NO_DEVICE_FOR_ADDRESS, NULL);
 	id->cm.verbs = context;
+	if (!id->cm.pd)
+		id->cm.pd = device_pd(context);
 	id->cm.port_num = 1;
 	id->sgid = *sgid;
 	id->cm.route.addr.addr.ibaddr.sgid = *sgid;
@@ -284,6 +287,7 @@ int rdma_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src_addr,
 	return error ? cm_result(error) : id_complete(id);
 }
 
+/* There is one path, the kernel's route. */
 static void fill_path(struct id *id)
 {
 	struct ibv_port_attr port;
@@ -308,6 +312,18 @@ static void fill_path(struct id *id)
 	id->cm.route.num_paths = 1;
 }
 
+void id_set_route(struct id *id, uint8_t mtu, uint8_t traffic_class, uint8_t hop_limit)
+{
+	fill_path(id);
+	if (mtu && mtu < id->mtu)
+		id->path.mtu = id->mtu = mtu;
+	id->path.traffic_class = id->tos = traffic_class;
+	if (hop_limit)
+		id->path.hop_limit = hop_limit;
+	id->state = ID_ROUTED;
+	event_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+}
+
 int rdma_resolve_route(struct rdma_cm_id *cm_id, int timeout_ms)
 {
 	struct id *id = id_of(cm_id);
@@ -325,7 +341,7 @@ int rdma_resolve_route(struct rdma_cm_id *cm_id, int timeout_ms)
 	return error ? cm_result(error) : id_complete(id);
 }
 
-/* ---- moving, options ---- */
+/* ---- moving ---- */
 
 int rdma_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *cm_channel)
 {
@@ -360,42 +376,4 @@ int rdma_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *cm_chan
 	if (was_sync)
 		channel_free(old);
 	return 0;
-}
-
-static int set_id_option(struct id *id, int option, const void *value, size_t length)
-{
-	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
-	uint8_t byte;
-	int number;
-
-	if (option < RDMA_OPTION_ID_TOS || option > RDMA_OPTION_ID_ACK_TIMEOUT)
-		return ENOSYS;
-	if (length != (is_byte ? sizeof(byte) : sizeof(number)))
-		return EINVAL;
-	memcpy(is_byte ? (void *)&byte : &number, value, length);
-	if (option == RDMA_OPTION_ID_TOS)
-		id->tos = byte;
-	else if (option == RDMA_OPTION_ID_REUSEADDR)
-		id->reuse_address = number != 0;
-	else if (option == RDMA_OPTION_ID_AFONLY)
-		id->af_only = number != 0;
-	else if (byte > 31)
-		return EINVAL;
-	else
-		id->ack_timeout = byte;
-	return 0;
-}
-
-int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
-{
-	int error;
-
-	if (level == RDMA_OPTION_IB)
-		return CM_NOT_IMPLEMENTED();
-	if (level != RDMA_OPTION_ID)
-		return cm_result(ENOSYS);
-	manager_lock();
-	error = set_id_option(id_of(id), optname, optval, optlen);
-	manager_unlock();
-	return cm_result(error);
 }

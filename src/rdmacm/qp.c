@@ -44,7 +44,7 @@ static void rtr_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->dest_qp_num = id->remote_qpn;
 	attr->rq_psn = id->remote_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (id->cm.qp_type == IBV_QPT_UC)
+	if (id->cm.qp_type == IBV_QPT_UC || id->cm.qp_type == IBV_QPT_XRC_SEND)
 		return;
 	attr->max_dest_rd_atomic = id->responder_resources;
 	attr->min_rnr_timer = RNR_TIMER;
@@ -58,10 +58,13 @@ static void rts_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 	if (id_is_datagram(id) || id->cm.qp_type == IBV_QPT_UC)
 		return;
 	attr->timeout = id->ack_timeout ? id->ack_timeout : ACK_TIMEOUT;
+	*mask |= IBV_QP_TIMEOUT;
+	if (id->cm.qp_type == IBV_QPT_XRC_RECV)
+		return;
 	attr->retry_cnt = id->retry_count;
 	attr->rnr_retry = id->rnr_retry_count;
 	attr->max_rd_atomic = id->initiator_depth;
-	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
 int qp_attr_of(struct id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
@@ -119,24 +122,32 @@ static struct ibv_cq *create_cq(struct id *id, uint32_t entries, struct ibv_comp
 	return cq;
 }
 
+static void destroy_cq(struct ibv_cq **cq, struct ibv_comp_channel **channel)
+{
+	if (*cq)
+		ibv_destroy_cq(*cq);
+	if (*channel)
+		ibv_destroy_comp_channel(*channel);
+	*cq = NULL;
+	*channel = NULL;
+}
+
+/* Those that rdma_create_qp() made. */
 static void destroy_cqs(struct id *id)
 {
-	if (id->cm.recv_cq && id->cm.recv_cq_channel && id->owns_cqs) {
-		ibv_destroy_cq(id->cm.recv_cq);
-		ibv_destroy_comp_channel(id->cm.recv_cq_channel);
+	if (id->owns_cqs) {
+		if (!id->owns_srq_cqs)
+			destroy_cq(&id->cm.recv_cq, &id->cm.recv_cq_channel);
+		destroy_cq(&id->cm.send_cq, &id->cm.send_cq_channel);
 	}
-	if (id->cm.send_cq && id->cm.send_cq_channel && id->owns_cqs) {
-		ibv_destroy_cq(id->cm.send_cq);
-		ibv_destroy_comp_channel(id->cm.send_cq_channel);
-	}
-	id->cm.recv_cq = id->cm.send_cq = NULL;
-	id->cm.recv_cq_channel = id->cm.send_cq_channel = NULL;
 	id->owns_cqs = false;
 }
 
 static int create_cqs(struct id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	if (!attr->recv_cq) {
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return 0;
+	if (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND) {
 		id->cm.recv_cq = create_cq(id, attr->cap.max_recv_wr, &id->cm.recv_cq_channel);
 		id->owns_cqs = true;
 		if (!id->cm.recv_cq)
@@ -165,6 +176,15 @@ static int prepare(struct id *id)
 	return error;
 }
 
+static int set_xrcd(struct id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd)
+		return 0;
+	attr->xrcd = device_xrcd(id->cm.verbs);
+	attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	return attr->xrcd ? 0 : errno;
+}
+
 static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	int error;
@@ -180,8 +200,13 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr)
 	if (attr->pd->context != id->cm.verbs)
 		return EINVAL;
 	id->cm.pd = attr->pd;
-	if (!attr->srq)
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		error = set_xrcd(id, attr);
+		if (error)
+			return error;
+	} else if (!attr->srq && attr->qp_type != IBV_QPT_XRC_SEND) {
 		attr->srq = id->cm.srq;
+	}
 	error = create_cqs(id, attr);
 	if (error == 0) {
 		id->cm.qp = ibv_create_qp_ex(id->cm.verbs, attr);
@@ -245,8 +270,30 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	destroy_cqs(id_of(id));
 }
 
+/* It has a domain and a completion queue of its own, which its id owns if the program gave none. */
+static int prepare_xrc_srq(struct id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd) {
+		attr->xrcd = device_xrcd(id->cm.verbs);
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD;
+		if (!attr->xrcd)
+			return errno;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+		id->cm.recv_cq = create_cq(id, attr->attr.max_wr, &id->cm.recv_cq_channel);
+		id->owns_srq_cqs = true;
+		if (!id->cm.recv_cq)
+			return errno;
+		attr->cq = id->cm.recv_cq;
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
+	}
+	return 0;
+}
+
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
+	int error = 0;
+
 	if (!id->verbs)
 		return cm_result(EINVAL);
 	manager_lock();
@@ -254,7 +301,11 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 		attr->pd = id->pd ? id->pd : device_pd(id->verbs);
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC)
+		error = prepare_xrc_srq(id_of(id), attr);
 	manager_unlock();
+	if (error)
+		return cm_result(error);
 	id->srq = attr->pd ? ibv_create_srq_ex(id->verbs, attr) : NULL;
 	if (!id->srq)
 		return -1;
@@ -269,7 +320,7 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 	    .srq_context = attr->srq_context,
 	    .attr = attr->attr,
 	    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-	    .srq_type = IBV_SRQT_BASIC,
+	    .srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 	    .pd = pd,
 	};
 	int result = rdma_create_srq_ex(id, &full);
@@ -284,4 +335,7 @@ void rdma_destroy_srq(struct rdma_cm_id *id)
 	if (id->srq)
 		ibv_destroy_srq(id->srq);
 	id->srq = NULL;
+	if (id_of(id)->owns_srq_cqs)
+		destroy_cq(&id->recv_cq, &id->recv_cq_channel);
+	id_of(id)->owns_srq_cqs = false;
 }

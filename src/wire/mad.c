@@ -76,6 +76,7 @@ static void path_unpack(struct cm_mad_path *path, const uint8_t *p)
 
 static void req_pack(uint8_t *p, const struct cm_req *req)
 {
+	put_be24(p + 5, req->vendor);
 	put_be64(p + 8, req->service_id);
 	put_be64(p + 16, req->ca_guid);
 	put_be32(p + 28, req->qkey);
@@ -94,6 +95,7 @@ static void req_pack(uint8_t *p, const struct cm_req *req)
 
 static void req_unpack(struct cm_req *req, const uint8_t *p)
 {
+	req->vendor = get_be24(p + 5);
 	req->service_id = get_be64(p + 8);
 	req->ca_guid = get_be64(p + 16);
 	req->qkey = get_be32(p + 28);
@@ -120,7 +122,11 @@ static void rep_pack(uint8_t *p, const struct cm_rep *rep)
 {
 	put_be32(p + 8, rep->qkey);
 	put_be24(p + 12, rep->qpn);
+	p[15] = (uint8_t)(rep->vendor >> 16);
+	put_be24(p + 16, rep->eecn);
+	p[19] = (uint8_t)(rep->vendor >> 8);
 	put_be24(p + 20, rep->psn);
+	p[23] = (uint8_t)rep->vendor;
 	p[24] = rep->responder_resources;
 	p[25] = rep->initiator_depth;
 	p[26] = rep->ack_delay << 3 | (rep->failover & 3) << 1 | rep->flow_control;
@@ -132,7 +138,9 @@ static void rep_unpack(struct cm_rep *rep, const uint8_t *p)
 {
 	rep->qkey = get_be32(p + 8);
 	rep->qpn = get_be24(p + 12);
+	rep->eecn = get_be24(p + 16);
 	rep->psn = get_be24(p + 20);
+	rep->vendor = (uint32_t)p[15] << 16 | (uint32_t)p[19] << 8 | p[23];
 	rep->responder_resources = p[24];
 	rep->initiator_depth = p[25];
 	rep->ack_delay = p[26] >> 3;
@@ -192,6 +200,7 @@ void cm_mad_pack(uint8_t *bytes, const struct cm_mad *mad)
 	put_be16(bytes + 4, mad->status);
 	put_be64(bytes + 8, mad->transaction);
 	put_be16(bytes + 16, mad->attribute);
+	put_be32(bytes + 20, mad->options);
 	put_be32(p, mad->local_id);
 	if (mad->attribute != CM_SIDR_REQ && mad->attribute != CM_SIDR_REP &&
 	    mad->attribute != CM_REQ)
@@ -236,6 +245,7 @@ bool cm_mad_unpack(struct cm_mad *mad, const uint8_t *bytes, size_t length)
 	mad->status = get_be16(bytes + 4);
 	mad->transaction = get_be64(bytes + 8);
 	mad->attribute = get_be16(bytes + 16);
+	mad->options = get_be32(bytes + 20);
 	mad->private_data = p + shape->offset;
 	mad->private_length = shape->room;
 	mad->local_id = get_be32(p);

@@ -95,6 +95,7 @@ struct cm_req {
 	bool flow_control, srq;
 	uint16_t pkey;
 	struct cm_mad_path primary, alternate;
+	uint32_t vendor; /* who offers the options of the message: enhanced connections (ECE) */
 };
 
 struct cm_mra {
@@ -112,8 +113,10 @@ struct cm_rej {
 struct cm_rep {
 	uint64_t ca_guid;
 	uint32_t qkey, qpn, psn;
+	uint32_t eecn; /* the QP of an XRC target */
 	uint8_t responder_resources, initiator_depth, ack_delay, failover, rnr_retry_count;
 	bool flow_control, srq;
+	uint32_t vendor;
 };
 
 struct cm_sidr_req {
@@ -135,6 +138,7 @@ struct cm_apr {
 struct cm_mad {
 	uint64_t transaction;
 	uint16_t status;
+	uint32_t options; /* of ECE: the attribute's modifier */
 	enum cm_attribute attribute;
 	uint32_t local_id, remote_id; /* SIDR: the request's is local_id in both */
 	union {
