@@ -21,6 +21,42 @@ enum verbatim_resource_type {
 	VERBATIM_RESOURCE_CQ,
 };
 
+/*
+ * Query and Modify Address Handle (11.2.2.2, 11.2.2.3). Modifying is for what is posted from then
+ * on; what is posted goes where it was meant to. 0, or what ibv_create_ah() would set errno to.
+ */
+int verbatim_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr);
+int verbatim_modify_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr);
+
+/* Query Completion Queue (11.2.8.2), and what else may be of interest. */
+struct verbatim_cq_attr {
+	uint32_t entries;     /* room */
+	uint32_t completions; /* of these taken up */
+	int armed;	      /* 0 no, 1 for solicited completions, 2 for the next */
+	int is_overrun;	      /* it has lost a completion, and is in error */
+	uint16_t moderate_count, moderate_us;
+	uint32_t users; /* queues that complete here */
+};
+
+int verbatim_query_cq(struct ibv_cq *cq, struct verbatim_cq_attr *attr);
+
+/*
+ * Sets the port's P_Key table, for all of this process who have the device open: `count` keys from
+ * index 0 on (host byte order), the rest empty. IBV_EVENT_PKEY_CHANGE follows. Where a process
+ * shall begin with others than 0xffff: VERBATIM_PKEYS=0xffff,0x8001,... in its environment. QPs
+ * keep the key that they have until their pkey_index is set again. EINVAL: no such port, too many
+ * keys, none, or one whose low 15 bits are zero.
+ */
+int verbatim_set_pkeys(struct ibv_context *context, uint8_t port_num, const uint16_t *pkeys,
+		       int count);
+
+/*
+ * Raises an asynchronous event, as if it had happened; nothing else happens. For programs that want
+ * to try what they do about events that a healthy network never brings. EINVAL: no such type, or
+ * the element (object or port) is not of this context.
+ */
+int verbatim_raise_event(struct ibv_context *context, const struct ibv_async_event *event);
+
 #ifdef __cplusplus
 }
 #endif

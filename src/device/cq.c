@@ -241,6 +241,20 @@ void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
 		raise_event(cq);
 }
 
+void cq_query(struct cq *cq, struct cq_status *status)
+{
+	pthread_spin_lock(&cq->lock);
+	*status = (struct cq_status){
+	    .entries = cq->capacity,
+	    .held = count_locked(cq),
+	    .arm = cq->arm,
+	    .is_overrun = cq->is_overrun,
+	    .moderate_count = cq->moderate_count,
+	    .moderate_us = (uint16_t)(cq->moderate_ns / 1000),
+	};
+	pthread_spin_unlock(&cq->lock);
+}
+
 void cq_expire(struct cq *cq, uint64_t now)
 {
 	bool is_event;

@@ -87,6 +87,15 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited);
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
 void cq_expire(struct cq *cq, uint64_t now);
 
+struct cq_status {
+	uint32_t entries, held;
+	enum cq_arm arm;
+	bool is_overrun;
+	uint16_t moderate_count, moderate_us;
+};
+
+void cq_query(struct cq *cq, struct cq_status *status);
+
 #define CQ_NO_EVENT UINT64_MAX
 
 static inline uint64_t cq_event_at(const struct cq *cq)

@@ -69,6 +69,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 		free(new);
 		return ret;
 	}
+	pthread_spin_init(&new->lock, PTHREAD_PROCESS_PRIVATE);
 	new->pd = pd;
 	new->ibv.pd = &pd->ibv;
 	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
@@ -82,6 +83,30 @@ int ah_destroy(struct ah *ah)
 {
 	atomic_fetch_sub(&ah->pd->users, 1);
 	atomic_fetch_sub(&ah->pd->adapter->ah_count, 1);
+	pthread_spin_destroy(&ah->lock);
 	free(ah);
+	return 0;
+}
+
+struct av ah_av(struct ah *ah)
+{
+	struct av av;
+
+	pthread_spin_lock(&ah->lock);
+	av = ah->av;
+	pthread_spin_unlock(&ah->lock);
+	return av;
+}
+
+int ah_modify(struct ah *ah, const struct ibv_ah_attr *attr)
+{
+	struct av av;
+	int ret = av_resolve(ah->pd->adapter, attr, &av);
+
+	if (ret)
+		return ret;
+	pthread_spin_lock(&ah->lock);
+	ah->av = av;
+	pthread_spin_unlock(&ah->lock);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #ifndef DEVICE_PD_H
 #define DEVICE_PD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -39,6 +40,7 @@ static inline bool pd_is_same(const struct pd *a, const struct pd *b)
 struct ah {
 	struct ibv_ah ibv;
 	struct pd *pd;
+	pthread_spinlock_t lock; /* guards av */
 	struct av av;
 };
 
@@ -62,5 +64,9 @@ int pd_destroy(struct pd *pd);
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah);
 int ah_destroy(struct ah *ah);
+
+/* What it leads to now, for posting and asking; another destination for what is posted later. */
+struct av ah_av(struct ah *ah);
+int ah_modify(struct ah *ah, const struct ibv_ah_attr *attr);
 
 #endif

@@ -48,9 +48,11 @@ void port_set_link(struct adapter *adapter, enum ibv_port_state state, uint32_t 
 {
 	struct port *port = &adapter->port;
 	enum ibv_port_state before;
+	uint64_t speed_before;
 
 	pthread_mutex_lock(&port->lock);
 	before = port->state;
+	speed_before = port->speed_mbps;
 	port->state = state;
 	port->netdev_mtu = netdev_mtu;
 	port->max_mtu = IBV_MTU_4096;
@@ -59,7 +61,11 @@ void port_set_link(struct adapter *adapter, enum ibv_port_state state, uint32_t 
 	pthread_mutex_unlock(&port->lock);
 
 	/* The first setting is not a change. */
-	if (before == IBV_PORT_NOP || before == state)
+	if (before == IBV_PORT_NOP)
+		return;
+	if (speed_before != speed_mbps && speed_mbps)
+		port_event(adapter, IBV_EVENT_DEVICE_SPEED_CHANGE);
+	if (before == state)
 		return;
 	if (state == IBV_PORT_ACTIVE)
 		port_event(adapter, IBV_EVENT_PORT_ACTIVE);
@@ -118,6 +124,29 @@ void port_set_gids(struct adapter *adapter, const union ibv_gid *gids, int count
 
 	if (is_changed && !is_first)
 		port_event(adapter, IBV_EVENT_GID_CHANGE);
+}
+
+int port_set_pkeys(struct adapter *adapter, const uint16_t *pkeys, int count)
+{
+	struct port *port = &adapter->port;
+	uint16_t table[MAX_PKEYS] = {0};
+	bool is_changed;
+
+	if (count < 1 || count > MAX_PKEYS)
+		return -EINVAL;
+	for (int i = 0; i < count; i++) {
+		if (!(pkeys[i] & 0x7fff))
+			return -EINVAL;
+		table[i] = pkeys[i];
+	}
+	pthread_mutex_lock(&port->lock);
+	is_changed = memcmp(port->pkeys, table, sizeof(table)) != 0;
+	memcpy(port->pkeys, table, sizeof(table));
+	port->pkey_count = count;
+	pthread_mutex_unlock(&port->lock);
+	if (is_changed)
+		port_event(adapter, IBV_EVENT_PKEY_CHANGE);
+	return 0;
 }
 
 int port_gid(struct port *port, unsigned int index, union ibv_gid *gid)

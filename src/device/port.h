@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The adapter's one port: state, MTU, GID table, P_Key table. The host sets them from the network
- * interface; changes raise the async events (PORT_ACTIVE, PORT_ERR, GID_CHANGE).
+ * interface; changes raise the async events (PORT_ACTIVE, PORT_ERR,
+ * GID_CHANGE, PKEY_CHANGE, DEVICE_SPEED_CHANGE).
  */
 #ifndef DEVICE_PORT_H
 #define DEVICE_PORT_H
@@ -48,6 +49,14 @@ enum ibv_mtu port_mtu_of_netdev(uint32_t netdev_mtu);
 void port_set_link(struct adapter *adapter, enum ibv_port_state state, uint32_t netdev_mtu,
 		   uint64_t speed_mbps);
 void port_set_gids(struct adapter *adapter, const union ibv_gid *gids, int count);
+
+/*
+ * The P_Key table, all of it: index 0 onwards, the rest empty. P_Keys are full (top bit set) or
+ * limited members; two limited ones cannot talk (10.9.1.2). PKEY_CHANGE if it is a change. QPs keep
+ * what they have taken until their pkey_index is set again. -EINVAL: more than MAX_PKEYS, none, or
+ * one whose low 15 bits are zero.
+ */
+int port_set_pkeys(struct adapter *adapter, const uint16_t *pkeys, int count);
 
 /* The GID at an index: 0, -EINVAL past the table (MAX_GIDS entries), -ENOENT for an empty entry,
  * *gid being zero. */

@@ -152,7 +152,7 @@ int wqe_set_ud(struct qp *qp, struct send_wqe *wqe, const struct ibv_ah *ibv, ui
 		return refuse(REASON_SEND_REMOTE_QPN,
 			      "QP %#x, wr_id %#llx: wr.ud.remote_qpn is %#x", qp->number,
 			      (unsigned long long)wqe->wr_id, qpn);
-	wqe->ud.av = ah->av;
+	wqe->ud.av = ah_av((struct ah *)ibv);
 	wqe->ud.qpn = qpn;
 	wqe->ud.qkey = qkey;
 	return 0;

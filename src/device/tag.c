@@ -172,10 +172,19 @@ static int execute(struct srq *srq, struct ibv_ops_wr *op, struct ibv_wc *wc)
 	return ret;
 }
 
+/* Its CQ lost a completion: the list and the program are not in step any more. */
+static void fail(struct srq *srq)
+{
+	struct ibv_async_event event = {.event_type = IBV_EVENT_SRQ_ERR, .element.srq = &srq->ibv};
+
+	if (srq->adapter->host->async_event)
+		srq->adapter->host->async_event(srq->adapter, &event);
+}
+
 static int post_one(struct srq *srq, struct ibv_ops_wr *op, uint64_t now)
 {
 	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
-	int ret = check(srq, op);
+	int ret = check(srq, op), lost = 0;
 
 	if (ret)
 		return ret;
@@ -183,8 +192,10 @@ static int post_one(struct srq *srq, struct ibv_ops_wr *op, uint64_t now)
 	ret = execute(srq, op, &wc);
 	/* in here, lest a message that takes the tag completes before its adding does */
 	if (!ret && (op->flags & IBV_OPS_SIGNALED || wc.status != IBV_WC_SUCCESS))
-		cq_push(srq->cq, &wc, false, now);
+		lost = cq_push(srq->cq, &wc, false, now);
 	pthread_mutex_unlock(&srq->tags.lock);
+	if (lost)
+		fail(srq);
 	return ret;
 }
 

@@ -275,6 +275,29 @@ void station_update(struct station *station, const struct netdev *netdev)
 	close_gone(station, netdev);
 }
 
+/* VERBATIM_PKEYS=0xffff,0x8001,...: the P_Key table that an open device begins with. */
+static int set_partitions(struct station *station)
+{
+	const char *setting = getenv("VERBATIM_PKEYS"), *at = setting;
+	uint16_t pkeys[MAX_PKEYS];
+	int count = 0;
+
+	if (!setting || !*setting)
+		return 0;
+	for (; count < MAX_PKEYS && *at; count++) {
+		char *end;
+		unsigned long key = strtoul(at, &end, 16);
+
+		if (end == at || (*end && *end != ',') || key > UINT16_MAX)
+			return refuse(REASON_PKEYS_SETTING, "VERBATIM_PKEYS=%s", setting);
+		pkeys[count] = (uint16_t)key;
+		at = *end ? end + 1 : end;
+	}
+	if (*at || port_set_pkeys(&station->adapter, pkeys, count))
+		return refuse(REASON_PKEYS_SETTING, "VERBATIM_PKEYS=%s", setting);
+	return 0;
+}
+
 int station_open(struct engine *engine, const struct device_info *info, const struct netdev *netdev,
 		 const struct adapter_host *host, struct station **result)
 {
@@ -298,7 +321,9 @@ int station_open(struct engine *engine, const struct device_info *info, const st
 	cds_list_add_tail(&station->node, &engine->stations);
 	pthread_mutex_unlock(&engine->stations_lock);
 	set_link(station, netdev);
-	error = follow_addresses(station, netdev);
+	error = set_partitions(station);
+	if (!error)
+		error = follow_addresses(station, netdev);
 	if (error) {
 		station_close(station);
 		return error;

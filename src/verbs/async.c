@@ -117,6 +117,28 @@ static struct subject subject_of(const struct ibv_async_event *event)
 	}
 }
 
+static bool is_of_port(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_DEVICE_SPEED_CHANGE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_of_object(enum ibv_event_type type)
+{
+	return !is_of_port(type) && type != IBV_EVENT_DEVICE_FATAL;
+}
+
 /* ---- raising ---- */
 
 static void queue_event(struct context *context, const struct ibv_async_event *event,
@@ -167,6 +189,25 @@ void async_event(struct adapter *adapter, const struct ibv_async_event *event)
 			queue_event(context, event, NULL);
 	}
 	pthread_mutex_unlock(&contexts_lock);
+}
+
+int async_raise(struct context *context, const struct ibv_async_event *event)
+{
+	struct subject subject;
+
+	if ((unsigned int)event->event_type > IBV_EVENT_DEVICE_SPEED_CHANGE ||
+	    event->event_type == IBV_EVENT_WQ_FATAL)
+		return refuse(REASON_EVENT_TYPE, "event_type is %d", event->event_type);
+	if (is_of_port(event->event_type) && event->element.port_num != PORT_NUMBER)
+		return refuse(REASON_PORT_NUMBER, "element.port_num is %d, %s has port %u",
+			      event->element.port_num, context->adapter->name, PORT_NUMBER);
+	subject = is_of_object(event->event_type) && event->element.qp
+		      ? subject_of(event)
+		      : (struct subject){.kind = SUBJECT_PORT};
+	if (is_of_object(event->event_type) && subject.context != &context->verbs.context)
+		return refuse(REASON_EVENT_ELEMENT, "%s", ibv_event_type_str(event->event_type));
+	async_event(context->adapter, event);
+	return 0;
 }
 
 /* ---- taking ---- */

@@ -141,6 +141,9 @@ struct async_target {
 int async_open(struct context *context);
 void async_close(struct context *context);
 
+/* On demand: 0, or the positive errno of the noted reason. */
+int async_raise(struct context *context, const struct ibv_async_event *event);
+
 /* The engine's callback. */
 void async_event(struct adapter *adapter, const struct ibv_async_event *event);
 

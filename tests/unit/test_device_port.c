@@ -177,9 +177,41 @@ static void mtu_codes_follow_the_interface(void **state)
 	assert_int_equal(port_mtu_of_netdev(68), IBV_MTU_256);
 }
 
+static void the_pkey_table_is_set_whole(void **state)
+{
+	const uint16_t keys[] = {0x8001, 0x0002}, bad[] = {0x8001, 0x8000};
+	uint16_t key;
+
+	assert_int_equal(port_set_pkeys(&adapter, keys, 2), 0);
+	assert_int_equal(fixture_event_count, 1);
+	assert_int_equal(fixture_events[0].event_type, IBV_EVENT_PKEY_CHANGE);
+	assert_int_equal(port_pkey(&adapter.port, 1, &key), 0);
+	assert_int_equal(key, 2);
+	assert_int_equal(port_pkey(&adapter.port, 2, &key), -ENOENT);
+	assert_int_equal(port_set_pkeys(&adapter, keys, 2), 0); /* no change, no event */
+	assert_int_equal(fixture_event_count, 1);
+	assert_int_equal(port_set_pkeys(&adapter, bad, 2), -EINVAL);
+	assert_int_equal(port_set_pkeys(&adapter, keys, 0), -EINVAL);
+	assert_int_equal(port_set_pkeys(&adapter, keys, MAX_PKEYS + 1), -EINVAL);
+	assert_int_equal(port_pkey(&adapter.port, 0, &key), 0);
+	assert_int_equal(key, 0x8001);
+}
+
+static void a_change_of_speed_is_told(void **state)
+{
+	port_set_link(&adapter, IBV_PORT_ACTIVE, 1500, 10000);
+	assert_int_equal(fixture_event_count, 0);
+	port_set_link(&adapter, IBV_PORT_ACTIVE, 1500, 25000);
+	assert_int_equal(fixture_event_count, 1);
+	assert_int_equal(fixture_events[0].event_type, IBV_EVENT_DEVICE_SPEED_CHANGE);
+	assert_int_equal(fixture_events[0].element.port_num, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(the_pkey_table_is_set_whole),
+	    TEST(a_change_of_speed_is_told),
 	    TEST(the_table_has_the_addresses_in_their_order),
 	    TEST(an_address_keeps_its_index_and_a_new_one_takes_the_free_one),
 	    TEST(link_changes_raise_their_events),
