@@ -127,6 +127,7 @@ static void stop_threads(struct engine *engine)
 static void end(struct engine *engine)
 {
 	stop_threads(engine);
+	neighbours_fini(&engine->neighbours);
 	for (uint32_t i = 0; i < engine->lane_count; i++)
 		lane_close(engine->lanes[i]);
 	if (engine->watch_fd >= 0)
@@ -168,6 +169,7 @@ static int start(struct engine **result)
 	CDS_INIT_LIST_HEAD(&engine->stations);
 	pthread_mutex_init(&engine->stations_lock, NULL);
 	group_list_init(&engine->groups);
+	neighbours_init(&engine->neighbours);
 	error = slot_take(&engine->slot);
 	while (error == 0 && engine->lane_count < lanes) {
 		error = lane_open(engine, engine->lane_count, &engine->lanes[engine->lane_count]);
@@ -208,6 +210,7 @@ static void child_of_fork(void)
 	atomic_store(&engine->is_dead, true);
 	cds_list_for_each_entry (station, &engine->stations, node)
 		station_abandon(station);
+	neighbours_abandon(&engine->neighbours);
 	for (uint32_t i = 0; i < engine->lane_count; i++)
 		lane_abandon(engine->lanes[i]);
 	close(engine->slot.fd);

@@ -49,7 +49,7 @@ static void pack(uint8_t *bytes, uint32_t psn, const uint8_t *mad)
 static int send_mad(struct lane *lane, const struct av *av, const uint8_t *mad)
 {
 	struct outbox *outbox = udp_link_outbox(lane->link);
-	uint8_t *p = outbox->reserve(outbox, av, MAD_PACKET_BYTES);
+	uint8_t *p = outbox->reserve(outbox, av, QPN_GSI, MAD_PACKET_BYTES);
 
 	if (!p)
 		return -ENOBUFS;

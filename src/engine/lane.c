@@ -18,6 +18,7 @@
 #include "engine/state.h"
 #include "engine/thread.h"
 #include "explain/reason.h"
+#include "link/samehost.h"
 #include "link/udp.h"
 #include "transport/transport.h"
 
@@ -81,6 +82,10 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	error = open_descriptors(lane);
 	if (error == 0)
 		error = udp_link_open((uint8_t)index, &lane->link);
+	if (error == 0) {
+		lane->samehost = samehost_open(udp_link_outbox(lane->link));
+		error = lane->samehost ? 0 : -ENOMEM;
+	}
 	if (error < 0) {
 		lane_close(lane);
 		return refuse(REASON_NO_DESCRIPTOR, "lane %u: %s", index, strerror(-error));
@@ -121,6 +126,7 @@ void lane_close(struct lane *lane)
 {
 	lane_stop(lane);
 	lane_purge(lane, NULL);
+	samehost_close(lane->samehost);
 	if (lane->link)
 		udp_link_close(lane->link);
 	close_descriptors(lane);
@@ -133,8 +139,8 @@ void lane_abandon(struct lane *lane)
 {
 	atomic_store(&lane->is_dead, true);
 	close_descriptors(lane);
-	if (lane->link)
-		udp_link_abandon(lane->link);
+	samehost_abandon(lane->samehost);
+	udp_link_abandon(lane->link);
 }
 
 void lane_lock(struct lane *lane)
@@ -172,16 +178,23 @@ static void arm_timer(struct lane *lane)
 	lane->armed = first;
 }
 
-static bool has_news(struct lane *lane)
+/* From others. */
+static bool has_news(const struct lane *lane)
 {
 	return atomic_load_explicit(&lane->posted, memory_order_relaxed) ||
 	       atomic_load_explicit(&lane->parcels, memory_order_relaxed);
 }
 
+/* Under the lock. */
+static bool has_work(const struct lane *lane)
+{
+	return has_news(lane) || lane_is_runnable(lane) || samehost_has_own_news(lane->samehost);
+}
+
 void lane_unlock(struct lane *lane)
 {
 	for (int round = 0; !atomic_load_explicit(&lane->is_dead, memory_order_relaxed); round++) {
-		if (!has_news(lane) && !lane_is_runnable(lane)) {
+		if (!has_work(lane)) {
 			arm_timer(lane);
 			pthread_mutex_unlock(&lane->mutex);
 			atomic_thread_fence(memory_order_seq_cst);

@@ -36,6 +36,7 @@ struct engine;
 struct lane;
 struct parcel;
 struct qp;
+struct samehost;
 struct udp_link;
 
 /* A QP's place on its lane. */
@@ -83,8 +84,10 @@ struct lane {
 	uint32_t seats;
 	uint64_t patience;
 	struct udp_link *link;
-	uint64_t flush_at; /* packets wait for room in a socket; UINT64_MAX: none do */
-	uint64_t armed;	   /* when timer_fd goes off; UINT64_MAX: not */
+	struct samehost *samehost; /* in front of the link: its outbox is the lane's */
+	uint32_t spared;	   /* looks at the rings alone, since the last at a socket */
+	uint64_t flush_at;	   /* packets wait for room in a socket; UINT64_MAX: none do */
+	uint64_t armed;		   /* when timer_fd goes off; UINT64_MAX: not */
 	struct cds_list_head sources;
 	struct source *hot; /* the last that had something */
 	uint32_t looks;
@@ -124,8 +127,10 @@ void lane_purge(struct lane *lane, const struct adapter *adapter);
 void lane_schedule(struct lane *lane, struct seat *seat);
 void lane_doorbell(struct lane *lane, struct seat *seat);
 
-/* Progress by a program's thread. True if something happened. */
-bool lane_poll(struct lane *lane, struct cq *cq);
+/* Progress by a program's thread. True if something happened; `spent` grows by what looking took,
+ * in looks at shared memory. */
+enum { LANE_SOCKET_LOOK = 16 }; /* a look at a socket, in that unit */
+bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent);
 void lane_will_sleep(struct lane *lane);
 
 /* Hands over a copy of a packet. Any thread, the lock not held; dropped when there is no memory. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The mail thread: answers other processes that look for a group's sockets, and takes in packets
- * that they pass on. It waits for nothing else, so that a process that is itself joining still
- * answers.
+ * that they pass on, and keeps company with those that share memory. It waits for nothing else, so
+ * that a process that is itself joining still answers.
  */
 #include <poll.h>
 
@@ -10,6 +10,8 @@
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "wire/headers.h"
+
+enum { LIFELINES = 1022 };
 
 static void take_packet(struct engine *engine, const struct meeting *meeting, size_t length)
 {
@@ -40,8 +42,10 @@ static void read_mail(struct engine *engine)
 
 		if (meeting && meeting->type == MEETING_ASK)
 			group_answer(&engine->groups, engine->slot.fd, &mail);
-		else if (meeting && mail.is_ours)
+		else if (meeting && mail.is_ours && meeting->type == MEETING_PACKET)
 			take_packet(engine, meeting, length);
+		else if (meeting && mail.is_ours && meeting->type >= MEETING_OFFER)
+			neighbours_read(engine, meeting, &mail);
 		mail_close_fds(&mail);
 	}
 }
@@ -49,14 +53,19 @@ static void read_mail(struct engine *engine)
 void *mail_thread(void *data)
 {
 	struct engine *engine = data;
-	struct pollfd fds[2] = {
+	struct pollfd fds[2 + LIFELINES] = {
 	    {.fd = engine->slot.fd, .events = POLLIN},
 	    {.fd = engine->stop_fd, .events = POLLIN},
 	};
+	unsigned int lines;
 
 	while (!fds[1].revents) {
-		if (poll(fds, 2, -1) > 0 && fds[0].revents)
+		lines = neighbours_poll(&engine->neighbours, fds + 2, LIFELINES);
+		if (poll(fds, 2 + lines, -1) <= 0)
+			continue;
+		if (fds[0].revents)
 			read_mail(engine);
+		neighbours_polled(engine, fds + 2, lines);
 	}
 	return NULL;
 }

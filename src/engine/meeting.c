@@ -15,7 +15,7 @@
 
 enum {
 	MEETING_MAGIC = 0x56424d31,
-	MEETING_VERSION = 2,
+	MEETING_VERSION = 3,
 	ANSWER_MS = 1500,
 };
 
@@ -27,7 +27,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void head(struct meeting *meeting, enum meeting_type type)
+void meeting_head(struct meeting *meeting, enum meeting_type type)
 {
 	memset(meeting, 0, sizeof(*meeting));
 	meeting->magic = MEETING_MAGIC;
@@ -91,7 +91,7 @@ int meeting_ask(uint32_t own_slot, const union ibv_gid *gid, uint32_t scope, str
 
 	if (fd < 0)
 		return fd;
-	head(&question, MEETING_ASK);
+	meeting_head(&question, MEETING_ASK);
 	question.gid = *gid;
 	question.scope = scope;
 	question.question = atomic_fetch_add(&questions, 1);
@@ -129,7 +129,7 @@ void meeting_answer(int fd, const struct mail *mail, const struct vault *vault, 
 	struct meeting answer;
 	struct iovec iov = {&answer, sizeof(answer)};
 
-	head(&answer, vault ? MEETING_HERE : MEETING_NOT_HERE);
+	meeting_head(&answer, vault ? MEETING_HERE : MEETING_NOT_HERE);
 	answer.gid = question->gid;
 	answer.scope = question->scope;
 	answer.question = question->question;
@@ -152,7 +152,7 @@ int meeting_forward(int fd, const struct mail_address *to, const union ibv_gid *
 
 	if (packet->length > MAIL_MAX_SIZE - sizeof(meeting))
 		return -EMSGSIZE;
-	head(&meeting, MEETING_PACKET);
+	meeting_head(&meeting, MEETING_PACKET);
 	meeting.gid = *gid;
 	meeting.scope = scope;
 	meeting.sgid = packet->sgid;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What processes say to each other over their slots' mailboxes: "who has the sockets of this
- * address?", the answer with the vault's descriptors, and packets that reached the wrong process.
- * Between users there is one thing to say, "not here". Processes with another version of this
- * format are ignored.
+ * address?", the answer with the vault's descriptors, packets that reached the wrong process, and
+ * offers of shared memory. Between users there is one thing to say, "not here". Processes with
+ * another version of this format are ignored.
  */
 #ifndef ENGINE_MEETING_H
 #define ENGINE_MEETING_H
@@ -17,7 +17,16 @@
 #include "engine/vault.h"
 #include "transport/packet.h"
 
-enum meeting_type { MEETING_ASK = 1, MEETING_HERE, MEETING_NOT_HERE, MEETING_PACKET };
+enum meeting_type {
+	MEETING_ASK = 1,
+	MEETING_HERE,
+	MEETING_NOT_HERE,
+	MEETING_PACKET,
+	/* neighbours.h */
+	MEETING_OFFER,
+	MEETING_ACCEPT,
+	MEETING_INTRODUCE,
+};
 
 /* The one fixed head of all mail. */
 struct meeting {
@@ -26,8 +35,11 @@ struct meeting {
 	uint16_t type;	   /* enum meeting_type */
 	union ibv_gid gid; /* the address that it is about; of a packet, where it came in */
 	uint32_t scope;	   /* interface index of a link-local address, else 0 */
-	uint32_t lanes;	   /* HERE: of the group */
-	uint32_t question; /* ASK, and the answers to it */
+	uint32_t lanes;	   /* HERE: of the group; OFFER, ACCEPT: of the process */
+	uint32_t question; /* ASK, OFFER, and the answers to them */
+
+	/* OFFER, ACCEPT, INTRODUCE: from a lane to a way of a slot */
+	uint32_t lane, slot, way;
 
 	/* of a packet; its bytes follow */
 	union ibv_gid sgid, dgid;
@@ -43,6 +55,9 @@ struct meeting {
  */
 int meeting_ask(uint32_t own_slot, const union ibv_gid *gid, uint32_t scope, struct vault *vault,
 		uint32_t *lanes);
+
+/* A head of this type, all else zero. */
+void meeting_head(struct meeting *meeting, enum meeting_type type);
 
 /* The message that mail holds; NULL if it is none of ours. `length` is what follows the head. */
 const struct meeting *meeting_of(const struct mail *mail, size_t *length);

@@ -20,6 +20,7 @@
 #include "engine/progress.h"
 #include "engine/state.h"
 #include "engine/steer.h"
+#include "link/samehost.h"
 #include "link/udp.h"
 #include "transport/transport.h"
 #include "wire/headers.h"
@@ -33,6 +34,9 @@ enum {
 	NAP_MS = 1,
 	FEW_PACKETS = 3,	/* a message, the ACK of ours */
 	FLUSH_RETRY_NS = 30000, /* a full socket */
+	SPARED_LOOKS = 64,	/* at a socket, while packets come through shared memory */
+	OWN_ROUNDS = 4,		/* of a lane that sends to itself, before others have their turn */
+	TAKE_ROUNDS = 64,
 };
 
 /* ---- packets in ---- */
@@ -60,9 +64,14 @@ static void touched(struct intake *in, struct qp *qp)
 	in->last = qp && qp->seat ? qp : NULL;
 }
 
+static struct outbox *outbox_of(const struct lane *lane)
+{
+	return samehost_outbox(lane->samehost);
+}
+
 static void take_in(struct intake *in, const struct packet *packet)
 {
-	transport_receive(in->adapter, packet, in->now, udp_link_outbox(in->lane->link));
+	transport_receive(in->adapter, packet, in->now, outbox_of(in->lane));
 	touched(in, adapter_find_qp(in->adapter, bth_dest_qp(packet->bth)));
 }
 
@@ -109,6 +118,49 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 	if (!source->is_shared)
 		lane->hot = source;
 	return (unsigned int)count;
+}
+
+static void *find_adapter(const union ibv_gid *dgid, uint32_t ifindex, void *data)
+{
+	const struct intake *in = data;
+	struct source *source;
+
+	cds_list_for_each_entry (source, &in->lane->sources, node)
+		if (!memcmp(&source->gid, dgid, sizeof(*dgid)) &&
+		    source->scope == gid_scope(dgid, ifindex))
+			return source->adapter;
+	return NULL;
+}
+
+static void deliver_near(const struct packet *packet, void *owner, void *data)
+{
+	struct intake *in = data;
+	struct engine *engine = in->lane->engine;
+	uint32_t qpn = bth_dest_qp(packet->bth);
+	uint32_t lane = steer_lane(qpn, engine->lane_count);
+
+	in->adapter = owner;
+	if (qpn >> QPN_SLOT_SHIFT != engine->slot.number)
+		return;
+	if (lane != in->lane->index)
+		lane_hand_over(engine->lanes[lane], in->adapter, packet);
+	else
+		take_in(in, packet);
+}
+
+static unsigned int receive_near(struct lane *lane, uint64_t now)
+{
+	struct intake in = {.lane = lane, .now = now};
+	unsigned int count = samehost_receive(lane->samehost, find_adapter, deliver_near, &in);
+
+	touched(&in, NULL);
+	return count;
+}
+
+void lane_take_near(struct lane *lane)
+{
+	for (int round = 0; round < TAKE_ROUNDS && receive_near(lane, lane_now()); round++)
+		;
 }
 
 static bool take_parcels(struct lane *lane, uint64_t now)
@@ -165,11 +217,23 @@ static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
 	return count;
 }
 
-/* A poll's look: at the socket that had something last, and now and then at all. */
-static unsigned int look(struct lane *lane, uint64_t now)
+/*
+ * A poll's look: at shared memory, which costs next to nothing, and at the socket that had
+ * something last, and now and then at all.
+ */
+static unsigned int look(struct lane *lane, uint64_t now, unsigned int *spent)
 {
-	unsigned int count = lane->hot ? receive(lane, lane->hot, now) : 0;
+	unsigned int count = receive_near(lane, now);
 
+	*spent += 1;
+	if (count)
+		lane->spared = SPARED_LOOKS;
+	if (lane->spared) {
+		lane->spared--;
+		return count;
+	}
+	*spent += LANE_SOCKET_LOOK;
+	count = lane->hot ? receive(lane, lane->hot, now) : 0;
 	if (!lane->hot ||
 	    (lane->looks++ % LOOK_AROUND_EVERY == 0 && lane->sources.next->next != &lane->sources))
 		count += look_around(lane, now, false);
@@ -221,7 +285,10 @@ static void take_due(struct lane *lane, uint64_t now)
 
 static void flush(struct lane *lane, uint64_t now)
 {
-	lane->flush_at = udp_link_flush(lane->link) ? UINT64_MAX : now + FLUSH_RETRY_NS;
+	bool has_room = samehost_flush(lane->samehost);
+
+	has_room &= udp_link_flush(lane->link);
+	lane->flush_at = has_room ? UINT64_MAX : now + FLUSH_RETRY_NS;
 }
 
 static void run_seat(struct lane *lane, struct seat *seat, uint64_t now)
@@ -229,7 +296,7 @@ static void run_seat(struct lane *lane, struct seat *seat, uint64_t now)
 	/* from here on a new work request queues it again */
 	atomic_store(&seat->is_queued, false);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (transport_run(seat->qp, now, udp_link_outbox(lane->link)) &&
+	if (transport_run(seat->qp, now, outbox_of(lane)) &&
 	    !atomic_exchange(&seat->is_queued, true))
 		append_ready(lane, seat);
 	retime(lane, seat->qp);
@@ -250,10 +317,9 @@ static void run_ready(struct lane *lane, uint64_t now)
 	}
 }
 
-bool lane_run(struct lane *lane, uint64_t now)
+/* QPs that are ready, and what they send out. */
+static bool run_once(struct lane *lane, uint64_t now)
 {
-	bool did = take_parcels(lane, now);
-
 	lane->is_answering_later = false;
 	lane_take_posted(lane);
 	if (timer_first(&lane->timers) <= now)
@@ -263,10 +329,25 @@ bool lane_run(struct lane *lane, uint64_t now)
 	if (lane_is_runnable(lane)) {
 		run_ready(lane, now);
 		flush(lane, now);
-		did = true;
-	} else if (lane->flush_at == UINT64_MAX) {
-		flush(lane, now); /* what was answered on a packet's way in: a NAK */
+		return true;
 	}
+	if (lane->flush_at == UINT64_MAX)
+		flush(lane, now); /* what was answered on a packet's way in: a NAK */
+	return false;
+}
+
+bool lane_run(struct lane *lane, uint64_t now)
+{
+	bool did = take_parcels(lane, now);
+	uint32_t slot, way;
+
+	did |= run_once(lane, now);
+	for (int i = 0; i < OWN_ROUNDS && samehost_has_own_news(lane->samehost); i++) {
+		receive_near(lane, now);
+		run_once(lane, now);
+	}
+	if (samehost_wanted(lane->samehost, &slot, &way))
+		neighbours_want(lane->engine, lane, slot, way);
 	return did;
 }
 
@@ -306,7 +387,7 @@ static bool may_answer_later(const struct lane *lane, unsigned int received, boo
 	       atomic_load_explicit(&cq->count, memory_order_relaxed);
 }
 
-bool lane_poll(struct lane *lane, struct cq *cq)
+bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 {
 	uint64_t now = lane_now();
 	unsigned int count;
@@ -321,7 +402,7 @@ bool lane_poll(struct lane *lane, struct cq *cq)
 	    now > atomic_load_explicit(&lane->polling_since, memory_order_relaxed) + lane->patience)
 		become_poller(lane, now);
 	was_ready = lane->ready;
-	count = look(lane, now);
+	count = look(lane, now, spent);
 	lane->is_answering_later = may_answer_later(lane, count, was_ready, cq);
 	lane_take_posted(lane);
 	did = (!lane->is_answering_later && lane_run(lane, now)) || count;
@@ -346,6 +427,7 @@ static unsigned int turn(struct lane *lane)
 	uint64_t now = lane_now();
 	unsigned int count = look_around(lane, now, true);
 
+	count += receive_near(lane, now);
 	lane_run(lane, now);
 	return count;
 }
@@ -353,11 +435,14 @@ static unsigned int turn(struct lane *lane)
 static void park(struct lane *lane)
 {
 	struct epoll_event event;
+	bool is_quiet;
 
 	lane_lock(lane);
+	samehost_stay_awake(lane->samehost);
 	turn(lane);
+	is_quiet = samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
-	if (!atomic_load(&lane->has_poller) && !atomic_load(&lane->is_stopping))
+	if (is_quiet && !atomic_load(&lane->has_poller) && !atomic_load(&lane->is_stopping))
 		epoll_wait(lane->epoll_fd, &event, 1, -1);
 }
 

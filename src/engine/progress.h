@@ -25,6 +25,9 @@ static inline bool lane_is_runnable(const struct lane *lane)
  * done. */
 bool lane_run(struct lane *lane, uint64_t now);
 
+/* All that neighbours have sent through shared memory. */
+void lane_take_near(struct lane *lane);
+
 void *lane_thread(void *lane);
 
 #endif

@@ -17,22 +17,27 @@
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "explain/reason.h"
+#include "link/samehost.h"
 #include "transport/transport.h"
 
 /*
  * With more spinning programs than cores a poller has to let others run, the peer that it waits for
- * above all: two that share a core take 8 us a message if they yield after every 4 empty polls and
- * 18 us with 32; where nobody waits for the core it makes no difference. But where the core goes to
- * someone who computes, it is gone for milliseconds, and our share of the time with it: after that
- * we keep it for as long as the scheduler lets us.
+ * above all: two that share a core and talk by sockets take 8 us a message if they yield after
+ * every 4 empty polls and 18 us with 32. Where each has a core of its own and they talk through
+ * shared memory, to yield takes longer than the peer. So a yield that somebody used makes the next
+ * one come sooner, and one that nobody did, later. But where the core goes to someone who computes,
+ * it is gone for milliseconds, and our share of the time with it: after that we keep it for as long
+ * as the scheduler lets us.
  */
 enum {
-	YIELD_EVERY = 4,
+	YIELD_AFTER_MAX = 4 * LANE_SOCKET_LOOK, /* looks */
+	YIELD_AFTER_MIN = 4,
+	YIELD_USED_NS = 1500,
 	YIELD_LONG_NS = 100000,
 	YIELD_PAUSE_NS = 2000000,
 };
 
-static void yield(void)
+static void yield(unsigned int *yield_after)
 {
 	static _Thread_local uint64_t not_before;
 	uint64_t before = lane_now(), after;
@@ -43,6 +48,10 @@ static void yield(void)
 	after = lane_now();
 	if (after - before > YIELD_LONG_NS)
 		not_before = after + YIELD_PAUSE_NS;
+	if (after - before > YIELD_USED_NS)
+		*yield_after = YIELD_AFTER_MIN;
+	else if (*yield_after < YIELD_AFTER_MAX)
+		*yield_after *= 2;
 }
 
 static int refuse_forked(void)
@@ -103,6 +112,19 @@ int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp 
 	return error;
 }
 
+/* A peer on this host: from its first packet on it is reached through shared memory. */
+static void meet_peer(struct lane *lane, const struct qp *qp)
+{
+	uint32_t peer = qp->attr.dest_qp_num;
+	bool is_near;
+
+	lane_lock(lane);
+	is_near = samehost_is_local(lane->samehost, &qp->av);
+	lane_unlock(lane);
+	if (is_near && peer > QPN_GSI && peer != QPN_MULTICAST)
+		neighbours_meet(lane->engine, lane, peer >> QPN_SLOT_SHIFT, samehost_way(peer));
+}
+
 int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct lane *lane = qp->seat->lane;
@@ -114,6 +136,8 @@ int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	error = transport_modify_qp(qp, attr, mask, lane_now());
 	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
 	lane_unlock(lane);
+	if (!error && (mask & IBV_QP_DEST_QPN))
+		meet_peer(lane, qp);
 	return error;
 }
 
@@ -172,7 +196,7 @@ int engine_destroy_qp(struct qp *qp)
 		return error;
 	lane_lock(lane);
 	lane_run(lane, lane_now());
-	transport_part(qp, udp_link_outbox(lane->link));
+	transport_part(qp, samehost_outbox(lane->samehost));
 	lane_run(lane, lane_now());
 	lane_remove_seat(lane, seat);
 	lane_unlock(lane);
@@ -223,17 +247,19 @@ void engine_tie_cq(struct cq *cq)
 
 bool engine_poll(struct cq *cq)
 {
-	static _Thread_local unsigned int idle;
+	static _Thread_local unsigned int idle, yield_after = YIELD_AFTER_MAX;
 	struct engine *engine = station_of(cq->adapter)->engine;
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
 	bool happened = false;
 
 	for (; lanes; lanes &= lanes - 1)
-		happened |= lane_poll(engine->lanes[__builtin_ctz(lanes)], cq);
-	if (happened)
+		happened |= lane_poll(engine->lanes[__builtin_ctz(lanes)], cq, &idle);
+	if (happened) {
 		idle = 0;
-	else if (++idle % YIELD_EVERY == 0)
-		yield();
+	} else if (idle >= yield_after) {
+		idle = 0;
+		yield(&yield_after);
+	}
 	return happened;
 }
 

@@ -165,8 +165,10 @@ int mail_send(int fd, const struct mail_address *to, const struct iovec *iov, in
 
 void mail_close_fds(struct mail *mail)
 {
-	while (mail->fd_count)
-		close(mail->fds[--mail->fd_count]);
+	while (mail->fd_count--)
+		if (mail->fds[mail->fd_count] >= 0)
+			close(mail->fds[mail->fd_count]);
+	mail->fd_count = 0;
 }
 
 /* Takes descriptors and the sender out of the control messages. What another user sent has no

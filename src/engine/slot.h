@@ -70,7 +70,7 @@ struct mail {
 	struct mail_address from;
 	pid_t pid;
 	bool is_ours;	       /* from a process of our user */
-	int fds[MAIL_MAX_FDS]; /* close-on-exec; the receiver's to close */
+	int fds[MAIL_MAX_FDS]; /* close-on-exec; the receiver's to close, -1: taken out */
 	int fd_count;
 };
 

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/group.h"
 #include "engine/lane.h"
+#include "engine/neighbours.h"
 #include "engine/slot.h"
 
 struct netdev;
@@ -25,6 +26,7 @@ struct engine {
 	uint32_t lane_count; /* a power of two */
 	struct lane *lanes[GROUP_MAX_LANES];
 	struct group_list groups;
+	struct neighbours neighbours;
 	struct cds_list_head
 	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
 	pthread_mutex_t stations_lock;

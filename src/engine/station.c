@@ -14,6 +14,7 @@
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "explain/reason.h"
+#include "link/samehost.h"
 #include "link/udp.h"
 
 enum { NEAR_TRIES = 50, NEAR_TRY_MS = 20 };
@@ -74,6 +75,7 @@ static void tell_links(struct station *station, const union ibv_gid *gid)
 	for (uint32_t i = 0; i < engine->lane_count; i++) {
 		lane_lock(engine->lanes[i]);
 		udp_link_set_interface(engine->lanes[i]->link, gid, station->info.ifindex);
+		samehost_set_local(engine->lanes[i]->samehost, gid, station->info.ifindex);
 		lane_unlock(engine->lanes[i]);
 	}
 }
@@ -354,6 +356,7 @@ void station_close(struct station *station)
 	for (uint32_t i = 0; i < engine->lane_count; i++) {
 		lane_lock(engine->lanes[i]);
 		lane_purge(engine->lanes[i], &station->adapter);
+		samehost_forget(engine->lanes[i]->samehost, &station->adapter);
 		lane_unlock(engine->lanes[i]);
 	}
 	adapter_fini(&station->adapter);

@@ -103,7 +103,8 @@ static uint16_t port_of(struct udp_link *link, const struct udp_address *from,
 	return to && to->is_near && dest_qp > QPN_GSI ? udp_near_port(dest_qp) : ROCE_PORT;
 }
 
-static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, size_t size)
+static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			      size_t size)
 {
 	struct udp_link *link = link_of(outbox);
 

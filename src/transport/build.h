@@ -42,7 +42,7 @@ static inline size_t packet_size(const struct wire_packet *wire)
 static inline uint8_t *packet_open(struct outbox *outbox, const struct av *av,
 				   const struct wire_packet *wire)
 {
-	uint8_t *bytes = outbox->reserve(outbox, av, packet_size(wire));
+	uint8_t *bytes = outbox->reserve(outbox, av, wire->bth.dest_qp, packet_size(wire));
 
 	if (!bytes)
 		return NULL;

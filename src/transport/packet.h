@@ -27,17 +27,18 @@ struct packet {
 
 /*
  * Where packets go out. The link gives room in its staging buffer, the transport writes headers,
- *payload and pad there, and the link adds the ICRC when it sends. Under the lane's lock.
+ * payload and pad there, and the link adds the ICRC when it sends. Under the lane's lock.
  *
- *	uint8_t *bth = outbox->reserve(outbox, &av, size);	size: BTH to pad
- *	if (!bth) ...						full: stop, be run again
+ *	uint8_t *bth = outbox->reserve(outbox, &av, dest_qp, size);	size: BTH to pad
+ *	if (!bth) ...							full: stop, be run again
  *	... write size bytes ...
  *	outbox->commit(outbox, size);
  *
  * At most one reservation is open; not committing it takes it back.
  */
 struct outbox {
-	uint8_t *(*reserve)(struct outbox *outbox, const struct av *av, size_t size);
+	uint8_t *(*reserve)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			    size_t size);
 	void (*commit)(struct outbox *outbox, size_t size);
 };
 

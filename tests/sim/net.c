@@ -55,7 +55,7 @@ struct endpoint *endpoint_of_qpn(struct world *world, const struct node *node, u
 
 /* ---- the outbox ---- */
 
-uint8_t *net_reserve(struct outbox *outbox, const struct av *av, size_t size)
+uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
 	struct world *world = out->node->world;

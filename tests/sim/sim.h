@@ -402,7 +402,7 @@ void seat_leave(struct qp *qp);
 
 /* net.c */
 bool world_is_lossy(const struct world *world); /* packets may be lost */
-uint8_t *net_reserve(struct outbox *outbox, const struct av *av, size_t size);
+uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size);
 void net_commit(struct outbox *outbox, size_t size);
 void net_arrive(void *parcel, uint64_t value); /* the event */
 /* Called as a packet is handed to its receiver. */

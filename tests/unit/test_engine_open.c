@@ -29,6 +29,7 @@
 #include "engine/engine.h"
 #include "engine/meeting.h"
 #include "explain/reason.h"
+#include "link/udp.h"
 #include "own_network.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
@@ -292,6 +293,7 @@ static void meet(struct side *side, int socket)
 }
 
 static struct side side;
+static struct udp_counters by_udp; /* of the last ping_pong() of two_processes() */
 
 /* The other process of a test; it ends with exit(), everything still open if `untidy`. */
 static pid_t start_other(int socket, bool starts, bool sleeps, bool untidy)
@@ -323,6 +325,7 @@ static void two_processes(bool sleeps, bool untidy)
 	side.sleeps = sleeps;
 	meet(&side, ends[0]);
 	ping_pong(&side, false);
+	engine_link_counters(&by_udp);
 	assert_int_equal(write(ends[0], "", 1), 1);
 	assert_int_equal(waitpid(other, &status, 0), other);
 	assert_int_equal(status, 0);
@@ -354,6 +357,23 @@ static void polling_processes_exchange_messages(void **state)
 static void sleeping_processes_exchange_messages(void **state)
 {
 	two_processes(true, false);
+}
+
+static void messages_within_the_host_take_shared_memory(void **state)
+{
+	two_processes(false, false);
+	assert_int_equal(by_udp.sent_packets, 0);
+	two_processes(true, false);
+	assert_int_equal(by_udp.sent_packets, 0);
+}
+
+static void or_udp_where_that_is_off(void **state)
+{
+	setenv("VERBATIM_SAMEHOST", "off", 1);
+	two_processes(false, false);
+	assert_true(by_udp.sent_packets >= 2 * ROUNDS);
+	two_processes(true, false);
+	unsetenv("VERBATIM_SAMEHOST");
 }
 
 static void a_process_may_exit_with_all_open(void **state)
@@ -597,6 +617,8 @@ int main(void)
 	    TEST(a_device_is_opened_once),
 	    TEST(polling_processes_exchange_messages),
 	    TEST(sleeping_processes_exchange_messages),
+	    TEST(messages_within_the_host_take_shared_memory),
+	    TEST(or_udp_where_that_is_off),
 	    TEST(a_process_may_exit_with_all_open),
 	    TEST(threads_share_the_lanes),
 	    TEST(a_packet_that_another_process_passes_on_arrives),

@@ -115,7 +115,7 @@ static bool put(struct udp_link *link, const struct av *av, uint32_t qpn, uint32
 	    .payload_length = payload,
 	};
 	size_t size = BTH_BYTES + payload + wire_pad(payload);
-	uint8_t *bytes = outbox->reserve(outbox, av, size);
+	uint8_t *bytes = outbox->reserve(outbox, av, qpn, size);
 
 	if (!bytes)
 		return false;
@@ -295,14 +295,14 @@ static void test_an_open_reservation_is_taken_back(void **state)
 
 	pair_open(&pair, &ipv4_a, &ipv4_b);
 	outbox = udp_link_outbox(pair.a);
-	assert_non_null(outbox->reserve(outbox, &pair.av, 1000));
+	assert_non_null(outbox->reserve(outbox, &pair.av, DEST_QP, 1000));
 	assert_true(put(pair.a, &pair.av, DEST_QP, 1, 8));
-	assert_non_null(outbox->reserve(outbox, &pair.av, 1000));
+	assert_non_null(outbox->reserve(outbox, &pair.av, DEST_QP, 1000));
 	assert_true(udp_link_flush(pair.a));
 	receive(pair.b, pair.fd, &ipv4_b, 1);
 	assert_kept(0, 1, 8);
-	assert_null(outbox->reserve(outbox, &pair.av, PACKET_BYTES_MAX + 1));
-	assert_null(outbox->reserve(outbox, &pair.av, BTH_BYTES - 1));
+	assert_null(outbox->reserve(outbox, &pair.av, DEST_QP, PACKET_BYTES_MAX + 1));
+	assert_null(outbox->reserve(outbox, &pair.av, DEST_QP, BTH_BYTES - 1));
 	outbox->commit(outbox, 100);
 	assert_true(udp_link_flush(pair.a));
 	assert_int_equal(counters_of(pair.a).sent_packets, 1);

@@ -138,7 +138,8 @@ static const struct adapter_host pair_host = {
     .random = pair_random,
 };
 
-static inline uint8_t *pair_reserve(struct outbox *outbox, const struct av *av, size_t size)
+static inline uint8_t *pair_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+				    size_t size)
 {
 	struct side *side = (struct side *)outbox;
 

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Offers of shared memory, and what becomes of them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/neighbours.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "link/samehost.h"
+
+enum {
+	MEET_MS = 200,
+	OFFER_FDS = 3, /* memory, bell, lifeline */
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
+};
+
+struct neighbour {
+	struct cds_list_head node;
+	struct lane *lane;
+	struct channel *channel; /* NULL: offered, not accepted yet */
+	int lifeline;
+	uint32_t slot;
+
+	/* of an offer */
+	uint32_t way, number;
+	void *memory;
+};
+
+void neighbours_init(struct neighbours *neighbours)
+{
+	const char *setting = getenv("VERBATIM_SAMEHOST");
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&neighbours->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&neighbours->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	CDS_INIT_LIST_HEAD(&neighbours->list);
+	neighbours->is_off = setting && !strcmp(setting, "off");
+}
+
+/* With the lock. The channel is gone, or its lane's. */
+static void forget(struct neighbour *neighbour)
+{
+	cds_list_del(&neighbour->node);
+	if (neighbour->lifeline >= 0)
+		close(neighbour->lifeline);
+	if (neighbour->memory)
+		munmap(neighbour->memory, channel_bytes());
+	free(neighbour);
+}
+
+void neighbours_fini(struct neighbours *neighbours)
+{
+	struct neighbour *neighbour, *next;
+
+	cds_list_for_each_entry_safe (neighbour, next, &neighbours->list, node)
+		forget(neighbour);
+	pthread_cond_destroy(&neighbours->changed);
+	pthread_mutex_destroy(&neighbours->lock);
+}
+
+void neighbours_abandon(struct neighbours *neighbours)
+{
+	struct neighbour *neighbour;
+
+	cds_list_for_each_entry (neighbour, &neighbours->list, node)
+		if (neighbour->lifeline >= 0)
+			close(neighbour->lifeline);
+}
+
+/* ---- memory ---- */
+
+static void *map(int fd)
+{
+	void *memory = mmap(NULL, channel_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, channel_bytes(), MADV_DONTFORK);
+	return memory;
+}
+
+/* Sealed: nobody can take pages away from under who has it mapped. */
+static int make_memory(void **memory)
+{
+	int fd = memfd_create("verbatim", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)channel_bytes()) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0) {
+		*memory = map(fd);
+		if (*memory)
+			return fd;
+	}
+	close(fd);
+	return -ENOMEM;
+}
+
+static void *take_memory(int fd)
+{
+	struct stat stat;
+
+	if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &stat) < 0 ||
+	    (size_t)stat.st_size != channel_bytes())
+		return NULL;
+	return map(fd);
+}
+
+/* ---- channels on lanes ---- */
+
+/* The ways of a process with so many lanes that lead to its lane. */
+static unsigned int ways_to(uint32_t lane, uint32_t lanes)
+{
+	unsigned int ways = 0;
+
+	for (uint32_t way = 0; way < SAMEHOST_WAYS; way++)
+		if (steer_lane(way, lanes) == lane)
+			ways |= 1u << way;
+	return ways;
+}
+
+static bool is_lanes(uint32_t lanes)
+{
+	return lanes && lanes <= GROUP_MAX_LANES && !(lanes & (lanes - 1));
+}
+
+/* False without memory, and then the channel is closed. */
+static bool add(struct lane *lane, struct channel *channel, uint32_t slot, unsigned int ways)
+{
+	int error = -ENOMEM;
+
+	if (channel) {
+		lane_lock(lane);
+		error = samehost_add(lane->samehost, channel, slot, ways);
+		lane_unlock(lane);
+		lane_kick(lane); /* if its thread sleeps, then without the new bell */
+	}
+	if (error && channel)
+		channel_close(channel);
+	return !error;
+}
+
+static bool has_way(struct lane *lane, uint32_t slot, uint32_t way)
+{
+	bool has;
+
+	lane_lock(lane);
+	has = samehost_has_way(lane->samehost, slot, way);
+	lane_unlock(lane);
+	return has;
+}
+
+/* ---- within the process ---- */
+
+/* A lane that sends to itself needs no bell: it looks when it has sent. */
+static void meet_oneself(struct engine *engine, struct lane *lane, uint32_t way)
+{
+	struct lane *other = engine->lanes[steer_lane(way, engine->lane_count)];
+	unsigned int ways = ways_to(other->index, engine->lane_count);
+	void *memory, *again;
+	int fd = make_memory(&memory);
+
+	if (fd < 0)
+		return;
+	if (other == lane) {
+		add(lane, channel_open(memory, true, true, -1), engine->slot.number, ways);
+	} else if ((again = map(fd))) {
+		add(other, channel_open(again, false, false, dup(lane->kick_fd)),
+		    engine->slot.number, ways_to(lane->index, engine->lane_count));
+		add(lane, channel_open(memory, true, false, dup(other->kick_fd)),
+		    engine->slot.number, ways);
+	}
+	close(fd);
+}
+
+/* ---- offering ---- */
+
+static struct neighbour *find_offer(struct neighbours *neighbours, const struct lane *lane,
+				    uint32_t slot, uint32_t way)
+{
+	struct neighbour *neighbour;
+
+	cds_list_for_each_entry (neighbour, &neighbours->list, node)
+		if (!neighbour->channel && neighbour->lane == lane && neighbour->slot == slot &&
+		    neighbour->way == way)
+			return neighbour;
+	return NULL;
+}
+
+static int send_offer(struct engine *engine, const struct neighbour *neighbour, int memory,
+		      int lifeline)
+{
+	struct mail_address to;
+	struct meeting meeting;
+	struct iovec iov = {&meeting, sizeof(meeting)};
+
+	meeting_head(&meeting, MEETING_OFFER);
+	meeting.lanes = engine->lane_count;
+	meeting.question = neighbour->number;
+	meeting.lane = neighbour->lane->index;
+	meeting.slot = engine->slot.number;
+	meeting.way = neighbour->way;
+	mail_address_of_slot(neighbour->slot, &to);
+	return mail_send(engine->slot.fd, &to, &iov, 1,
+			 (int[]){memory, neighbour->lane->kick_fd, lifeline}, OFFER_FDS);
+}
+
+/* With the lock. NULL if nobody is there. */
+static struct neighbour *offer(struct engine *engine, struct lane *lane, uint32_t slot,
+			       uint32_t way)
+{
+	struct neighbour *neighbour = calloc(1, sizeof(*neighbour));
+	int line[2] = {-1, -1}, memory, error;
+
+	if (!neighbour)
+		return NULL;
+	CDS_INIT_LIST_HEAD(&neighbour->node);
+	neighbour->lane = lane;
+	neighbour->slot = slot;
+	neighbour->way = way;
+	neighbour->number = engine->neighbours.offers++;
+	neighbour->lifeline = -1;
+	memory = make_memory(&neighbour->memory);
+	error = memory < 0 ? memory : 0;
+	if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line) < 0)
+		error = -errno;
+	neighbour->lifeline = line[0];
+	if (!error)
+		error = send_offer(engine, neighbour, memory, line[1]);
+	if (memory >= 0)
+		close(memory);
+	if (line[1] >= 0)
+		close(line[1]);
+	cds_list_add_tail(&neighbour->node, &engine->neighbours.list);
+	if (!error)
+		return neighbour;
+	forget(neighbour);
+	return NULL;
+}
+
+/* With the lock. Until the offer is settled; an old one is given up. */
+static void wait_for(struct neighbours *neighbours, const struct lane *lane, uint32_t slot,
+		     uint32_t way)
+{
+	struct neighbour *pending;
+	struct timespec until;
+	int error = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += MEET_MS * 1000000L;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	while ((pending = find_offer(neighbours, lane, slot, way)) && !error)
+		error = pthread_cond_timedwait(&neighbours->changed, &neighbours->lock, &until);
+	if (pending)
+		forget(pending);
+}
+
+/* With the lock. */
+static void introduce(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way)
+{
+	if (has_way(lane, slot, way) || find_offer(&engine->neighbours, lane, slot, way))
+		return;
+	if (slot == engine->slot.number)
+		meet_oneself(engine, lane, way);
+	else
+		offer(engine, lane, slot, way);
+}
+
+void neighbours_meet(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way)
+{
+	struct neighbours *neighbours = &engine->neighbours;
+
+	if (neighbours->is_off || has_way(lane, slot, way))
+		return;
+	pthread_mutex_lock(&neighbours->lock);
+	introduce(engine, lane, slot, way);
+	wait_for(neighbours, lane, slot, way);
+	pthread_mutex_unlock(&neighbours->lock);
+}
+
+void neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slot, uint32_t way)
+{
+	struct mail_address to;
+	struct meeting meeting;
+	struct iovec iov = {&meeting, sizeof(meeting)};
+
+	if (engine->neighbours.is_off)
+		return;
+	meeting_head(&meeting, MEETING_INTRODUCE);
+	meeting.lane = lane->index;
+	meeting.slot = slot;
+	meeting.way = way;
+	mail_address_of_slot(engine->slot.number, &to);
+	mail_send(engine->slot.fd, &to, &iov, 1, NULL, 0);
+}
+
+/* ---- mail ---- */
+
+static void send_acceptance(struct engine *engine, const struct meeting *offer,
+			    const struct lane *lane, const struct mail *mail)
+{
+	struct meeting meeting;
+	struct iovec iov = {&meeting, sizeof(meeting)};
+
+	meeting_head(&meeting, MEETING_ACCEPT);
+	meeting.lanes = engine->lane_count;
+	meeting.question = offer->question;
+	meeting.slot = engine->slot.number;
+	meeting.way = offer->way;
+	mail_send(engine->slot.fd, &mail->from, &iov, 1, &lane->kick_fd, 1);
+}
+
+/* The descriptors are the mail's until they are taken out of it. */
+static void read_offer(struct engine *engine, const struct meeting *meeting, struct mail *mail)
+{
+	struct lane *lane = engine->lanes[steer_lane(meeting->way, engine->lane_count)];
+	struct neighbour *neighbour = calloc(1, sizeof(*neighbour));
+	struct channel *channel = NULL;
+	void *memory = NULL;
+
+	if (neighbour && mail->fd_count == OFFER_FDS && is_lanes(meeting->lanes) &&
+	    meeting->lane < meeting->lanes && meeting->slot < QPN_SLOTS)
+		memory = take_memory(mail->fds[0]);
+	if (memory)
+		channel = channel_open(memory, false, false, mail->fds[1]);
+	if (memory && !channel)
+		munmap(memory, channel_bytes());
+	if (channel) {
+		mail->fds[1] = -1;
+		neighbour->lane = lane;
+		neighbour->slot = meeting->slot;
+		neighbour->channel = channel;
+		neighbour->lifeline = mail->fds[2];
+	}
+	if (!channel ||
+	    !add(lane, channel, meeting->slot, ways_to(meeting->lane, meeting->lanes))) {
+		free(neighbour);
+		return;
+	}
+	mail->fds[2] = -1;
+	cds_list_add_tail(&neighbour->node, &engine->neighbours.list);
+	send_acceptance(engine, meeting, lane, mail);
+}
+
+static struct neighbour *find_numbered(struct neighbours *neighbours, uint32_t slot,
+				       uint32_t number)
+{
+	struct neighbour *neighbour;
+
+	cds_list_for_each_entry (neighbour, &neighbours->list, node)
+		if (!neighbour->channel && neighbour->number == number && neighbour->slot == slot)
+			return neighbour;
+	return NULL;
+}
+
+static void read_acceptance(struct engine *engine, const struct meeting *meeting, struct mail *mail)
+{
+	struct neighbour *neighbour =
+	    find_numbered(&engine->neighbours, meeting->slot, meeting->question);
+	struct channel *channel = NULL;
+
+	if (!neighbour)
+		return;
+	if (mail->fd_count == 1 && is_lanes(meeting->lanes))
+		channel = channel_open(neighbour->memory, true, false, mail->fds[0]);
+	if (channel) {
+		mail->fds[0] = -1;
+		neighbour->memory = NULL;
+		if (!add(neighbour->lane, channel, neighbour->slot,
+			 ways_to(steer_lane(neighbour->way, meeting->lanes), meeting->lanes)))
+			channel = NULL;
+	}
+	neighbour->channel = channel;
+	if (!channel)
+		forget(neighbour);
+	pthread_cond_broadcast(&engine->neighbours.changed);
+}
+
+void neighbours_read(struct engine *engine, const struct meeting *meeting, struct mail *mail)
+{
+	if (engine->neighbours.is_off || meeting->way >= SAMEHOST_WAYS)
+		return;
+	pthread_mutex_lock(&engine->neighbours.lock);
+	if (meeting->type == MEETING_OFFER)
+		read_offer(engine, meeting, mail);
+	else if (meeting->type == MEETING_ACCEPT)
+		read_acceptance(engine, meeting, mail);
+	else if (meeting->lane < engine->lane_count && meeting->slot < QPN_SLOTS)
+		introduce(engine, engine->lanes[meeting->lane], meeting->slot, meeting->way);
+	pthread_mutex_unlock(&engine->neighbours.lock);
+}
+
+/* ---- lifelines ---- */
+
+unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room)
+{
+	struct neighbour *neighbour;
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&neighbours->lock);
+	cds_list_for_each_entry (neighbour, &neighbours->list, node)
+		if (neighbour->channel && count < room)
+			fds[count++] = (struct pollfd){neighbour->lifeline, POLLIN, 0};
+	pthread_mutex_unlock(&neighbours->lock);
+	return count;
+}
+
+/* What it sent before it went is taken in first. */
+static void part(struct neighbour *neighbour)
+{
+	lane_lock(neighbour->lane);
+	lane_take_near(neighbour->lane);
+	samehost_remove(neighbour->lane->samehost, neighbour->channel);
+	lane_unlock(neighbour->lane);
+	channel_close(neighbour->channel);
+	forget(neighbour);
+}
+
+void neighbours_polled(struct engine *engine, const struct pollfd *fds, unsigned int count)
+{
+	struct neighbours *neighbours = &engine->neighbours;
+	struct neighbour *neighbour, *next;
+
+	pthread_mutex_lock(&neighbours->lock);
+	for (unsigned int i = 0; i < count; i++) {
+		if (!fds[i].revents)
+			continue;
+		cds_list_for_each_entry_safe (neighbour, next, &neighbours->list, node)
+			if (neighbour->channel && neighbour->lifeline == fds[i].fd)
+				part(neighbour);
+	}
+	pthread_mutex_unlock(&neighbours->lock);
+}

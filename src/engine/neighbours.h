@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The processes of this host that we share memory with. A lane that has something for a QP of
+ * another process offers its slot a channel by mail: the memory, the lane's bell, and one end of a
+ * lifeline, a socket that hangs up when either process is gone. The answer brings the other bell.
+ * The mail thread does all of it; who needs the channel at once waits a moment.
+ *
+ * Who does not answer (a program with another version, or none) is reached by UDP. So is everybody
+ * with VERBATIM_SAMEHOST=off.
+ */
+#ifndef ENGINE_NEIGHBOURS_H
+#define ENGINE_NEIGHBOURS_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <urcu/list.h>
+
+#include "engine/meeting.h"
+
+struct engine;
+struct lane;
+
+struct neighbours {
+	pthread_mutex_t lock; /* guards the list; taken before a lane's */
+	pthread_cond_t changed;
+	struct cds_list_head list;
+	uint32_t offers; /* numbers them */
+	bool is_off;
+};
+
+void neighbours_init(struct neighbours *neighbours);
+/* The channels are their lanes' to close. */
+void neighbours_fini(struct neighbours *neighbours);
+/* In the child of a fork. */
+void neighbours_abandon(struct neighbours *neighbours);
+
+/* The lane needs a way to a slot of this host. Waits for it, a fifth of a second at most. No lane's
+ * lock is held. */
+void neighbours_meet(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way);
+
+/* The same without waiting; under the lane's lock. */
+void neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slot, uint32_t way);
+
+/* The mail thread's: an OFFER, ACCEPT or INTRODUCE; it takes the descriptors that it keeps out of
+ * the mail. */
+void neighbours_read(struct engine *engine, const struct meeting *meeting, struct mail *mail);
+
+/* The mail thread's: lifelines to wait for, at most `room`, and what came of it. How many there
+ * are. */
+unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room);
+void neighbours_polled(struct engine *engine, const struct pollfd *fds, unsigned int count);
+
+#endif

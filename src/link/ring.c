@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring of ring.h.
+ */
+#include <string.h>
+
+#include "link/ring.h"
+
+enum { KIND_BITS = 8, SPARE_SLOTS = 1 /* whose word is kept zero */ };
+
+static struct ring_slot *slot_at(struct ring_memory *memory, uint32_t position)
+{
+	return &memory->slots[position % RING_SLOTS];
+}
+
+static uint32_t slots_of(size_t size)
+{
+	return (uint32_t)((size + 8 + RING_SLOT_BYTES - 1) / RING_SLOT_BYTES);
+}
+
+static uint32_t units_of(size_t size)
+{
+	return (uint32_t)((size + 63) / 64);
+}
+
+void ring_producer_init(struct ring_producer *producer, struct ring_memory *memory)
+{
+	*producer = (struct ring_producer){.memory = memory};
+}
+
+void ring_consumer_init(struct ring_consumer *consumer, struct ring_memory *memory)
+{
+	*consumer = (struct ring_consumer){.memory = memory};
+}
+
+/* ---- the producer ---- */
+
+static bool has_slots(struct ring_producer *p, uint32_t slots)
+{
+	if (p->tail - p->head_seen + slots + SPARE_SLOTS <= RING_SLOTS)
+		return true;
+	p->head_seen = atomic_load_explicit(&p->memory->head, memory_order_acquire);
+	return p->tail - p->head_seen + slots + SPARE_SLOTS <= RING_SLOTS;
+}
+
+static bool has_units(struct ring_producer *p, uint32_t units)
+{
+	if (p->bulk_tail - p->bulk_seen + units <= RING_BULK_UNITS)
+		return true;
+	p->bulk_seen = atomic_load_explicit(&p->memory->bulk_head, memory_order_acquire);
+	return p->bulk_tail - p->bulk_seen + units <= RING_BULK_UNITS;
+}
+
+/* The word behind the record is zero before the record is seen. */
+static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind, size_t length)
+{
+	struct ring_slot *slot = slot_at(p->memory, p->tail);
+
+	p->tail += slots;
+	atomic_store_explicit(&slot_at(p->memory, p->tail)->word, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->word, (unsigned int)(length << KIND_BITS | kind),
+			      memory_order_release);
+	p->has_news = true;
+}
+
+/* `slots` in a row. */
+static bool make_room(struct ring_producer *p, uint32_t slots)
+{
+	uint32_t left = RING_SLOTS - p->tail % RING_SLOTS;
+
+	if (left >= slots)
+		return has_slots(p, slots);
+	if (!has_slots(p, left + slots))
+		return false;
+	publish(p, left, RING_SKIP, 0);
+	return true;
+}
+
+static void *reserve_bulk(struct ring_producer *p, size_t size)
+{
+	uint32_t units = units_of(size), left = RING_BULK_UNITS - p->bulk_tail % RING_BULK_UNITS;
+	uint32_t skipped = left < units ? left : 0;
+
+	if (!has_units(p, skipped + units) || !make_room(p, 1))
+		return NULL;
+	p->reserved_slots = 0;
+	p->reserved_unit = p->bulk_tail + skipped;
+	return p->memory->bulk + p->reserved_unit % RING_BULK_UNITS * 64;
+}
+
+void *ring_reserve(struct ring_producer *p, size_t size)
+{
+	if (size > RING_INLINE_BYTES)
+		return size <= RING_BULK_BYTES ? reserve_bulk(p, size) : NULL;
+	p->reserved_slots = slots_of(size);
+	return make_room(p, p->reserved_slots) ? slot_at(p->memory, p->tail)->bytes : NULL;
+}
+
+void ring_commit(struct ring_producer *p, size_t size)
+{
+	if (p->reserved_slots) {
+		publish(p, slots_of(size), RING_INLINE, size);
+		return;
+	}
+	slot_at(p->memory, p->tail)->unit = p->reserved_unit;
+	p->bulk_tail = p->reserved_unit + units_of(size);
+	publish(p, 1, RING_BULK, size);
+}
+
+bool ring_put_address(struct ring_producer *p, const void *address, size_t size)
+{
+	if (!has_slots(p, 1))
+		return false;
+	memcpy(slot_at(p->memory, p->tail)->bytes, address, size);
+	publish(p, 1, RING_ADDRESS, size);
+	return true;
+}
+
+/* Against ring_fall_asleep(): either it sees the record, or this sees that it sleeps. */
+bool ring_wants_bell(struct ring_producer *p)
+{
+	if (!p->has_news)
+		return false;
+	p->has_news = false;
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&p->memory->is_asleep, memory_order_relaxed) &&
+	       atomic_exchange(&p->memory->is_asleep, 0);
+}
+
+/* ---- the consumer ---- */
+
+static enum ring_kind broken(struct ring_consumer *c)
+{
+	c->is_broken = true;
+	return RING_BROKEN;
+}
+
+static enum ring_kind take_bulk(struct ring_consumer *c, const struct ring_slot *slot,
+				size_t length, const void **bytes)
+{
+	uint32_t unit = slot->unit, units = units_of(length);
+
+	if (length > RING_BULK_BYTES || unit % RING_BULK_UNITS + units > RING_BULK_UNITS)
+		return broken(c);
+	*bytes = c->memory->bulk + unit % RING_BULK_UNITS * 64;
+	c->bulk_head = unit + units;
+	c->head++;
+	return RING_BULK;
+}
+
+enum ring_kind ring_take(struct ring_consumer *c, const void **bytes, size_t *length)
+{
+	struct ring_slot *slot = slot_at(c->memory, c->head);
+	unsigned int word = atomic_load_explicit(&slot->word, memory_order_acquire);
+	enum ring_kind kind = word & ((1u << KIND_BITS) - 1);
+	uint32_t left = RING_SLOTS - c->head % RING_SLOTS;
+
+	*length = word >> KIND_BITS;
+	*bytes = slot->bytes;
+	if (c->is_broken)
+		return RING_BROKEN;
+	switch (kind) {
+	case RING_NONE:
+		return word ? broken(c) : RING_NONE;
+	case RING_INLINE:
+		if (*length > RING_INLINE_BYTES || slots_of(*length) > left)
+			return broken(c);
+		c->head += slots_of(*length);
+		return RING_INLINE;
+	case RING_BULK:
+		return take_bulk(c, slot, *length, bytes);
+	case RING_ADDRESS:
+		if (*length > sizeof(slot->bytes))
+			return broken(c);
+		c->head++;
+		return RING_ADDRESS;
+	case RING_SKIP:
+		if (left == RING_SLOTS)
+			return broken(c);
+		c->head += left;
+		return ring_take(c, bytes, length);
+	default:
+		return broken(c);
+	}
+}
+
+void ring_release(struct ring_consumer *c)
+{
+	atomic_store_explicit(&c->memory->bulk_head, c->bulk_head, memory_order_release);
+	atomic_store_explicit(&c->memory->head, c->head, memory_order_release);
+}
+
+bool ring_is_empty(const struct ring_consumer *c)
+{
+	return c->is_broken ||
+	       !atomic_load_explicit(&slot_at(c->memory, c->head)->word, memory_order_relaxed);
+}
+
+bool ring_fall_asleep(struct ring_consumer *c)
+{
+	atomic_store_explicit(&c->memory->is_asleep, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (ring_is_empty(c))
+		return true;
+	ring_stay_awake(c);
+	return false;
+}
+
+void ring_stay_awake(struct ring_consumer *c)
+{
+	if (atomic_load_explicit(&c->memory->is_asleep, memory_order_relaxed))
+		atomic_store_explicit(&c->memory->is_asleep, 0, memory_order_relaxed);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A ring in shared memory that carries packets one way between two lanes of one host: one producer,
+ * one consumer, no lock, no system call.
+ *
+ * Small packets stand in 64-byte slots, so that a message of a few bytes crosses in one cache line;
+ * larger ones lie in the bulk area behind, and a slot says where. A record is there when its first
+ * word is: the consumer waits on that word alone. The producer keeps the word behind its last
+ * record zero, before that record is seen: whatever an earlier lap left there is never taken for a
+ * record. How far the consumer has come stands in a line of its own, which the producer reads only
+ * when it seems to run out of room.
+ *
+ * The other side is a process of the same user, and yet nothing that it writes is believed:
+ * positions are one's own, lengths are checked, and a ring that holds nonsense is broken for good.
+ */
+#ifndef LINK_RING_H
+#define LINK_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	RING_SLOT_BYTES = 64,
+	RING_SLOTS = 1024,
+	RING_BULK_UNITS = 32768, /* of 64 bytes: more than the second-level cache holds */
+	RING_INLINE_BYTES = 5 * RING_SLOT_BYTES - 8,
+	RING_BULK_BYTES = 64 << 10, /* one packet, at most */
+};
+
+enum ring_kind {
+	RING_NONE, /* nothing there */
+	RING_INLINE,
+	RING_BULK,
+	RING_ADDRESS, /* of the packets behind it */
+	RING_SKIP,    /* the rest of the slots stays empty: go on at the first */
+	RING_BROKEN,
+};
+
+struct ring_slot {
+	atomic_uint word; /* kind in the low byte, length above */
+	uint32_t unit;	  /* RING_BULK: where its bytes begin, free-running */
+	uint8_t bytes[RING_SLOT_BYTES - 8];
+};
+
+/* Zeroed memory is an empty ring. */
+struct ring_memory {
+	_Alignas(64) atomic_uint head; /* the consumer's: slots and units taken, free-running */
+	atomic_uint bulk_head;
+	_Alignas(64) atomic_uint is_asleep; /* the consumer's thread: it wants a bell */
+	_Alignas(64) struct ring_slot slots[RING_SLOTS];
+	uint8_t bulk[RING_BULK_UNITS * 64];
+};
+
+struct ring_producer {
+	struct ring_memory *memory;
+	uint32_t tail, head_seen;      /* slots */
+	uint32_t bulk_tail, bulk_seen; /* units */
+	uint32_t reserved_slots, reserved_unit;
+	bool has_news; /* published since the last ring_wants_bell() */
+};
+
+struct ring_consumer {
+	struct ring_memory *memory;
+	uint32_t head, bulk_head;
+	bool is_broken;
+};
+
+void ring_producer_init(struct ring_producer *producer, struct ring_memory *memory);
+void ring_consumer_init(struct ring_consumer *consumer, struct ring_memory *memory);
+
+/*
+ * Room for a record of `size` bytes (RING_BULK_BYTES at most), NULL when there is none now. The
+ * next reserve takes it back unless it was committed; a commit of fewer bytes is fine.
+ */
+void *ring_reserve(struct ring_producer *producer, size_t size);
+void ring_commit(struct ring_producer *producer, size_t size);
+
+/* A record that says where the packets behind it come from and go to: `size` up to one slot's
+ * bytes. False when there is no room. */
+bool ring_put_address(struct ring_producer *producer, const void *address, size_t size);
+
+/* After commits: whether the consumer sleeps. Once for each sleep. */
+bool ring_wants_bell(struct ring_producer *producer);
+
+/*
+ * The next record, RING_INLINE, RING_BULK (a packet both) or RING_ADDRESS; RING_NONE if there is
+ * none, RING_BROKEN from the first nonsense on. It stays where it is until ring_release(), which
+ * gives back everything taken so far.
+ */
+enum ring_kind ring_take(struct ring_consumer *consumer, const void **bytes, size_t *length);
+void ring_release(struct ring_consumer *consumer);
+
+bool ring_is_empty(const struct ring_consumer *consumer);
+
+/* The consumer is about to sleep. False, and then it must not, if there is something to take. */
+bool ring_fall_asleep(struct ring_consumer *consumer);
+void ring_stay_awake(struct ring_consumer *consumer);
+
+#endif

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The same-host link: which channel a packet takes, and what comes in on them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <urcu/compiler.h>
+
+#include "device/limits.h"
+#include "link/ring.h"
+#include "link/samehost.h"
+#include "wire/headers.h"
+
+enum {
+	BATCH_PACKETS = 64, /* from a channel at a time, so that answers leave in between */
+	LOCALS_MAX = 64,
+	WANT_EVERY = 1024,
+};
+
+/* How a RING_ADDRESS record looks. */
+struct channel_address {
+	union ibv_gid sgid, dgid;
+	uint32_t ifindex, flow_label;
+	uint8_t traffic_class, hop_limit;
+};
+
+_Static_assert(sizeof(struct channel_address) <= RING_SLOT_BYTES - 8, "fits one slot");
+
+struct channel {
+	struct ring_producer out;
+	struct ring_consumer in;
+	struct channel_address sent; /* what the packets going out have now */
+	struct packet packet;	     /* what those coming in have */
+	uint32_t ifindex;
+	void *owner; /* of those coming in; NULL: to be found */
+	void *memory;
+	int bell;
+	bool is_touched;
+};
+
+struct local {
+	union ibv_gid gid;
+	uint32_t ifindex;
+};
+
+struct samehost {
+	struct outbox outbox, *elsewhere;
+	struct channel *way_to[QPN_SLOTS][SAMEHOST_WAYS];
+	struct channel *own; /* to this very lane */
+	struct channel **channels;
+	uint32_t channel_count, channel_room;
+	struct local locals[LOCALS_MAX];
+	uint32_t local_count;
+	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
+	bool has_touched, is_full;
+	bool is_wanted;
+	uint16_t wants[QPN_SLOTS]; /* packets that had no channel */
+	uint32_t wanted_slot, wanted_way;
+};
+
+/* ---- channels ---- */
+
+size_t channel_bytes(void)
+{
+	return 2 * sizeof(struct ring_memory);
+}
+
+struct channel *channel_open(void *memory, bool offered, bool is_own_end, int bell)
+{
+	struct channel *channel = calloc(1, sizeof(*channel));
+	struct ring_memory *rings = memory;
+
+	if (!channel)
+		return NULL;
+	ring_producer_init(&channel->out, &rings[offered ? 0 : 1]);
+	ring_consumer_init(&channel->in, &rings[offered == is_own_end ? 0 : 1]);
+	channel->memory = memory;
+	channel->bell = bell;
+	return channel;
+}
+
+void channel_close(struct channel *channel)
+{
+	munmap(channel->memory, channel_bytes());
+	if (channel->bell >= 0)
+		close(channel->bell);
+	free(channel);
+}
+
+void channel_abandon(struct channel *channel)
+{
+	if (channel->bell >= 0)
+		close(channel->bell);
+}
+
+/* ---- the way out ---- */
+
+static struct samehost *samehost_of(struct outbox *outbox)
+{
+	return caa_container_of(outbox, struct samehost, outbox);
+}
+
+static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return a->global.subnet_prefix == b->global.subnet_prefix &&
+	       a->global.interface_id == b->global.interface_id;
+}
+
+static const struct local *local_find(const struct samehost *samehost, const union ibv_gid *gid)
+{
+	for (uint32_t i = 0; i < samehost->local_count; i++)
+		if (is_same(&samehost->locals[i].gid, gid))
+			return &samehost->locals[i];
+	return NULL;
+}
+
+bool samehost_is_local(const struct samehost *samehost, const struct av *av)
+{
+	return is_same(&av->sgid, &av->dgid) || local_find(samehost, &av->dgid);
+}
+
+/* Not with each packet: there may be nobody to share memory with. */
+static void want(struct samehost *samehost, uint32_t dest_qp)
+{
+	if (samehost->wants[dest_qp >> QPN_SLOT_SHIFT]++ % WANT_EVERY)
+		return;
+	samehost->is_wanted = true;
+	samehost->wanted_slot = dest_qp >> QPN_SLOT_SHIFT;
+	samehost->wanted_way = samehost_way(dest_qp);
+}
+
+static struct channel *way_of(struct samehost *samehost, const struct av *av, uint32_t dest_qp)
+{
+	struct channel *channel;
+
+	if (dest_qp <= QPN_GSI || dest_qp == QPN_MULTICAST || !samehost_is_local(samehost, av))
+		return NULL;
+	channel = samehost->way_to[dest_qp >> QPN_SLOT_SHIFT][samehost_way(dest_qp)];
+	if (!channel)
+		want(samehost, dest_qp);
+	return channel;
+}
+
+static bool has_address(const struct channel *channel, const struct av *av)
+{
+	const struct channel_address *sent = &channel->sent;
+
+	return is_same(&sent->dgid, &av->dgid) && is_same(&sent->sgid, &av->sgid) &&
+	       sent->traffic_class == av->traffic_class && sent->hop_limit == av->hop_limit &&
+	       sent->flow_label == av->flow_label;
+}
+
+static bool put_address(struct samehost *samehost, struct channel *channel, const struct av *av)
+{
+	const struct local *local = local_find(samehost, &av->sgid);
+	struct channel_address address;
+
+	memset(&address, 0, sizeof(address));
+	address.sgid = av->sgid;
+	address.dgid = av->dgid;
+	address.ifindex = local ? local->ifindex : 0;
+	address.flow_label = av->flow_label;
+	address.traffic_class = av->traffic_class;
+	address.hop_limit = av->hop_limit;
+	if (!ring_put_address(&channel->out, &address, sizeof(address)))
+		return false;
+	channel->sent = address;
+	return true;
+}
+
+static void touch(struct samehost *samehost, struct channel *channel)
+{
+	channel->is_touched = true;
+	samehost->has_touched = true;
+}
+
+static uint8_t *reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
+{
+	struct samehost *samehost = samehost_of(outbox);
+	struct channel *channel = way_of(samehost, av, dest_qp);
+	uint8_t *bytes = NULL;
+
+	samehost->reserved = channel;
+	if (!channel)
+		return samehost->elsewhere->reserve(samehost->elsewhere, av, dest_qp, size);
+	if (size < BTH_BYTES || size > RING_BULK_BYTES)
+		return NULL;
+	if (has_address(channel, av) || put_address(samehost, channel, av))
+		bytes = ring_reserve(&channel->out, size);
+	samehost->is_full |= !bytes;
+	return bytes;
+}
+
+static void commit(struct outbox *outbox, size_t size)
+{
+	struct samehost *samehost = samehost_of(outbox);
+
+	if (!samehost->reserved) {
+		samehost->elsewhere->commit(samehost->elsewhere, size);
+		return;
+	}
+	ring_commit(&samehost->reserved->out, size);
+	touch(samehost, samehost->reserved);
+}
+
+static void ring_bells(struct samehost *samehost)
+{
+	uint64_t one = 1;
+
+	samehost->has_touched = false;
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		struct channel *channel = samehost->channels[i];
+
+		if (!channel->is_touched)
+			continue;
+		channel->is_touched = false;
+		if (ring_wants_bell(&channel->out) && channel->bell >= 0 &&
+		    write(channel->bell, &one, sizeof(one)) < 0)
+			continue; /* EAGAIN: it rings as it is */
+	}
+}
+
+bool samehost_flush(struct samehost *samehost)
+{
+	bool was_full = samehost->is_full;
+
+	samehost->is_full = false;
+	if (samehost->has_touched)
+		ring_bells(samehost);
+	return !was_full;
+}
+
+/* ---- the way in ---- */
+
+static bool take_address(struct channel *channel, const void *bytes, size_t length)
+{
+	struct channel_address address;
+
+	if (length != sizeof(address))
+		return false;
+	memcpy(&address, bytes, sizeof(address));
+	channel->packet = (struct packet){
+	    .sgid = address.sgid,
+	    .dgid = address.dgid,
+	    .flow_label = address.flow_label,
+	    .traffic_class = address.traffic_class,
+	    .hop_limit = address.hop_limit,
+	};
+	channel->ifindex = address.ifindex;
+	channel->owner = NULL;
+	return true;
+}
+
+static unsigned int receive(struct channel *channel, samehost_find find, samehost_deliver deliver,
+			    void *data)
+{
+	unsigned int count = 0;
+	const void *bytes;
+	size_t length;
+
+	while (count < BATCH_PACKETS) {
+		enum ring_kind kind = ring_take(&channel->in, &bytes, &length);
+
+		if (kind == RING_NONE || kind == RING_BROKEN)
+			break;
+		count++;
+		if (kind == RING_ADDRESS) {
+			channel->in.is_broken |= !take_address(channel, bytes, length);
+			continue;
+		}
+		if (!channel->owner)
+			channel->owner = find(&channel->packet.dgid, channel->ifindex, data);
+		if (!channel->owner || length < BTH_BYTES)
+			continue;
+		channel->packet.bth = bytes;
+		channel->packet.length = length;
+		deliver(&channel->packet, channel->owner, data);
+	}
+	if (count)
+		ring_release(&channel->in);
+	return count;
+}
+
+unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
+			      samehost_deliver deliver, void *data)
+{
+	unsigned int count = 0;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (!ring_is_empty(&samehost->channels[i]->in))
+			count += receive(samehost->channels[i], find, deliver, data);
+	return count;
+}
+
+bool samehost_has_own_news(const struct samehost *samehost)
+{
+	return samehost->own && !ring_is_empty(&samehost->own->in);
+}
+
+void samehost_forget(struct samehost *samehost, const void *owner)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (samehost->channels[i]->owner == owner)
+			samehost->channels[i]->owner = NULL;
+}
+
+bool samehost_fall_asleep(struct samehost *samehost)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (!ring_fall_asleep(&samehost->channels[i]->in)) {
+			samehost_stay_awake(samehost);
+			return false;
+		}
+	return true;
+}
+
+void samehost_stay_awake(struct samehost *samehost)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		ring_stay_awake(&samehost->channels[i]->in);
+}
+
+/* ---- life ---- */
+
+struct samehost *samehost_open(struct outbox *elsewhere)
+{
+	struct samehost *samehost = calloc(1, sizeof(*samehost));
+
+	if (!samehost)
+		return NULL;
+	samehost->outbox = (struct outbox){.reserve = reserve, .commit = commit};
+	samehost->elsewhere = elsewhere;
+	return samehost;
+}
+
+void samehost_close(struct samehost *samehost)
+{
+	if (!samehost)
+		return;
+	while (samehost->channel_count)
+		channel_close(samehost->channels[--samehost->channel_count]);
+	free(samehost->channels);
+	free(samehost);
+}
+
+void samehost_abandon(struct samehost *samehost)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		channel_abandon(samehost->channels[i]);
+}
+
+struct outbox *samehost_outbox(struct samehost *samehost)
+{
+	return &samehost->outbox;
+}
+
+/* More addresses than there is room for: they are reached by UDP. */
+void samehost_set_local(struct samehost *samehost, const union ibv_gid *gid, uint32_t ifindex)
+{
+	if (samehost->local_count == LOCALS_MAX || local_find(samehost, gid))
+		return;
+	samehost->locals[samehost->local_count++] = (struct local){*gid, ifindex};
+}
+
+int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t slot,
+		 unsigned int ways)
+{
+	uint32_t room = samehost->channel_room ? 2 * samehost->channel_room : 4;
+
+	if (samehost->channel_count == samehost->channel_room) {
+		struct channel **more =
+		    realloc(samehost->channels, room * sizeof(struct channel *));
+
+		if (!more)
+			return -ENOMEM;
+		samehost->channels = more;
+		samehost->channel_room = room;
+	}
+	samehost->channels[samehost->channel_count++] = channel;
+	if (channel->out.memory == channel->in.memory)
+		samehost->own = channel;
+	for (uint32_t way = 0; way < SAMEHOST_WAYS; way++)
+		if ((ways & 1u << way) && !samehost->way_to[slot][way])
+			samehost->way_to[slot][way] = channel;
+	return 0;
+}
+
+void samehost_remove(struct samehost *samehost, struct channel *channel)
+{
+	for (uint32_t slot = 0; slot < QPN_SLOTS; slot++)
+		for (uint32_t way = 0; way < SAMEHOST_WAYS; way++)
+			if (samehost->way_to[slot][way] == channel)
+				samehost->way_to[slot][way] = NULL;
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (samehost->channels[i] == channel) {
+			samehost->channels[i] = samehost->channels[--samehost->channel_count];
+			break;
+		}
+	if (samehost->reserved == channel)
+		samehost->reserved = NULL;
+}
+
+bool samehost_has_way(const struct samehost *samehost, uint32_t slot, uint32_t way)
+{
+	return samehost->way_to[slot][way];
+}
+
+bool samehost_wanted(struct samehost *samehost, uint32_t *slot, uint32_t *way)
+{
+	bool is_wanted = samehost->is_wanted;
+
+	samehost->is_wanted = false;
+	*slot = samehost->wanted_slot;
+	*way = samehost->wanted_way;
+	return is_wanted;
+}

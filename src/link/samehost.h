@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The same-host link of one lane: packets between processes of one host, or within a process, go
+ * through shared memory. A channel is a ring each way between a lane of ours and one of theirs. The
+ * same transport runs over it, without ICRC and, while both sides poll, without a system call.
+ *
+ * Its outbox is the lane's: what has a channel goes there, all else to the outbox behind it, UDP's.
+ * Which it is follows from the address (one of this host's) and the QP number (slot, and the low
+ * bits that say the lane); the engine makes the channels.
+ *
+ * All under the lane's lock, but for what is said otherwise.
+ */
+#ifndef LINK_SAMEHOST_H
+#define LINK_SAMEHOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "transport/packet.h"
+
+struct channel;
+struct samehost;
+
+/* QPs of a slot are told apart by so many low bits of their numbers when a way to them is chosen.
+ */
+enum { SAMEHOST_WAYS = 4 };
+
+static inline uint32_t samehost_way(uint32_t qpn)
+{
+	return qpn % SAMEHOST_WAYS;
+}
+
+/* What a channel needs of shared memory: both directions. */
+size_t channel_bytes(void);
+
+/*
+ * A channel over mapped memory (zeroed, channel_bytes()), which becomes its own: channel_close()
+ * unmaps it. Who `offered` it sends on the first ring; with is_own_end both ends are this one, a
+ * lane that sends to itself. `bell` is a descriptor, an eventfd, to write to when the other side
+ * sleeps; it too becomes the channel's own, -1: there is none. NULL without memory.
+ */
+struct channel *channel_open(void *memory, bool offered, bool is_own_end, int bell);
+void channel_close(struct channel *channel);
+
+/* In the child of a fork: closes descriptors alone; the memory did not come along. */
+void channel_abandon(struct channel *channel);
+
+/* `elsewhere` is for all that has no channel. NULL without memory. */
+struct samehost *samehost_open(struct outbox *elsewhere);
+void samehost_close(struct samehost *samehost); /* with all its channels */
+void samehost_abandon(struct samehost *samehost);
+
+struct outbox *samehost_outbox(struct samehost *samehost);
+
+/* An address of this host, on interface `ifindex`. */
+void samehost_set_local(struct samehost *samehost, const union ibv_gid *gid, uint32_t ifindex);
+bool samehost_is_local(const struct samehost *samehost, const struct av *av);
+
+/* From now on packets of the channel are taken in, and those to the `ways` (bit mask) of a slot go
+ * out on it where they had no channel. */
+int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t slot,
+		 unsigned int ways);
+void samehost_remove(struct samehost *samehost, struct channel *channel);
+bool samehost_has_way(const struct samehost *samehost, uint32_t slot, uint32_t way);
+
+/*
+ * A slot and a way that packets went to without a channel, since this was asked last: someone
+ * should make one. False if there is none.
+ */
+bool samehost_wanted(struct samehost *samehost, uint32_t *slot, uint32_t *way);
+
+/* Rings the bells of those who sleep. False if a ring had no room since the last time: try again in
+ * some tens of microseconds. */
+bool samehost_flush(struct samehost *samehost);
+
+/* Whose packets are: a device of ours by its address, NULL if there is none. */
+typedef void *(*samehost_find)(const union ibv_gid *dgid, uint32_t ifindex, void *data);
+typedef void (*samehost_deliver)(const struct packet *packet, void *owner, void *data);
+
+/* Takes packets in, a batch from each channel. Their number. */
+unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
+			      samehost_deliver deliver, void *data);
+/* Something from this very lane. */
+bool samehost_has_own_news(const struct samehost *samehost);
+
+/* A device goes: `find` is asked anew. */
+void samehost_forget(struct samehost *samehost, const void *owner);
+
+/* Before the lane's thread sleeps, and after. False if something came in. */
+bool samehost_fall_asleep(struct samehost *samehost);
+void samehost_stay_awake(struct samehost *samehost);
+
+#endif
