@@ -27,6 +27,8 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 	adapter->host_data = host_data;
 	table_init(&adapter->qps, 1u << QPN_SLOT_SHIFT);
 	table_init(&adapter->mrs, MAX_MR);
+	/* so that regions of one process, imported in another, mostly find their places free */
+	adapter->mrs.next = slot * (MAX_MR / QPN_SLOTS);
 	table_init(&adapter->mws, MAX_MW);
 	table_init(&adapter->srqs, MAX_SRQ);
 	port_init(&adapter->port);

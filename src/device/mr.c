@@ -111,6 +111,7 @@ static struct mr *alloc(struct pd *pd)
 	new->adapter = pd->adapter;
 	new->pd = pd;
 	new->protection = pd->protection;
+	atomic_init(&new->handles, 1);
 	atomic_init(&new->is_valid, false);
 	return new;
 }
@@ -190,19 +191,81 @@ static int suspend(struct mr *mr)
 	return ret;
 }
 
-int mr_destroy(struct mr *mr)
+int mr_end(struct mr *handle)
 {
+	struct mr *mr = mr_origin(handle);
 	int ret = mr->access & IBV_ACCESS_MW_BIND ? suspend(mr) : 0;
 
-	if (ret)
+	if (ret || atomic_exchange(&mr->is_ended, true))
 		return ret;
 	pthread_mutex_lock(&mr->adapter->lock); /* who looks at it for advice is through */
 	table_remove(&mr->adapter->mrs, mr->lkey >> KEY_RANDOM_BITS);
 	pthread_mutex_unlock(&mr->adapter->lock);
 	quiesce(mr->adapter);
 	atomic_fetch_sub(&mr->pd->users, 1);
-	free(mr);
 	return 0;
+}
+
+void mr_hold(struct mr *origin)
+{
+	atomic_fetch_add(&origin->handles, 1);
+}
+
+void mr_release(struct mr *handle)
+{
+	struct mr *mr = mr_origin(handle);
+
+	if (handle != mr) {
+		atomic_fetch_sub(&handle->pd->users, 1);
+		free(handle);
+	}
+	if (atomic_fetch_sub(&mr->handles, 1) == 1)
+		free(mr);
+}
+
+int mr_destroy(struct mr *mr)
+{
+	int ret = mr_end(mr);
+
+	if (!ret)
+		mr_release(mr);
+	return ret;
+}
+
+int mr_import(struct pd *pd, struct mr *origin, struct mr **mr)
+{
+	struct mr *new = alloc(pd);
+
+	if (!new)
+		return ENOMEM;
+	new->origin = origin;
+	new->ibv = origin->ibv;
+	new->ibv.pd = &pd->ibv;
+	new->ibv.addr = NULL;
+	atomic_fetch_add(&pd->users, 1);
+	*mr = new;
+	return 0;
+}
+
+void mr_take_keys(struct mr *mr, uint32_t lkey, uint32_t rkey)
+{
+	struct table *mrs = &mr->adapter->mrs;
+	uint32_t index = lkey >> KEY_RANDOM_BITS, got;
+
+	if (index < FIRST_INDEX || index >= MAX_MR || rkey >> KEY_RANDOM_BITS != index ||
+	    lkey == rkey)
+		return;
+	pthread_mutex_lock(&mr->adapter->lock);
+	if (!table_find(mrs, index) && !table_add(mrs, FIRST_INDEX, index, mr, &got)) {
+		if (got == index) {
+			table_remove(mrs, mr->lkey >> KEY_RANDOM_BITS);
+			mr->lkey = mr->ibv.lkey = lkey;
+			mr->rkey = mr->ibv.rkey = rkey;
+		} else {
+			table_remove(mrs, got);
+		}
+	}
+	pthread_mutex_unlock(&mr->adapter->lock);
 }
 
 /* What the region would be with a change; of it only the fields that ibv_rereg_mr() changes. */

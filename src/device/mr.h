@@ -25,8 +25,8 @@ struct mr {
 	struct ibv_mr ibv; /* first */
 	struct adapter *adapter;
 	struct pd *pd;
-	const struct pd *protection; /* the PD's: what look-ups compare */
-	char *base;		     /* where byte `iova` lies */
+	const struct protection *protection; /* the PD's: what look-ups compare */
+	char *base;			     /* where byte `iova` lies */
 	uint64_t
 	    iova; /* how work requests and peers call the first byte; 0 for IBV_ACCESS_ZERO_BASED */
 	uint64_t length;
@@ -34,7 +34,11 @@ struct mr {
 	bool is_null; /* no memory: reads give zeroes, what is written is lost */
 	uint32_t lkey, rkey;
 	void *face;	      /* the verbs layer's own: what it has to let go with the region */
+	uint32_t shared;      /* and its place in what the context shares */
 	atomic_uint windows;  /* bound to it: as long it stays */
+	atomic_bool is_ended; /* deregistered; the struct stays for its handles */
+	atomic_uint handles;  /* itself and its imports */
+	struct mr *origin;    /* of an import: the region; all else but `ibv` and `pd` is there */
 	atomic_bool is_valid; /* the keys are made: a look-up may use it */
 };
 
@@ -75,7 +79,27 @@ int mr_change(struct mr *mr, const struct mr_change *change);
  */
 int mr_find_for_advice(const struct pd *pd, const struct ibv_sge *sge, bool is_write, char **place);
 
-int mr_destroy(struct mr *mr); /* EBUSY while a window is bound to it */
+/*
+ * A further handle of a region, in the same process. mr_end() ends the region, whichever handle it
+ * is called with, mr_release() a handle: the last one takes the region along. The caller of
+ * mr_import() has mr_hold() the region for it.
+ */
+int mr_import(struct pd *pd, struct mr *origin, struct mr **mr);
+void mr_hold(struct mr *origin);
+int mr_end(struct mr *mr); /* EBUSY while a window is bound to it */
+void mr_release(struct mr *mr);
+
+static inline struct mr *mr_origin(struct mr *mr)
+{
+	return mr->origin ? mr->origin : mr;
+}
+
+/* Both: the end of a region that has one handle. */
+int mr_destroy(struct mr *mr);
+
+/* Gives it these keys, as it has them in another process, if its place in the table is free; no
+ * other thread knows it yet. */
+void mr_take_keys(struct mr *mr, uint32_t lkey, uint32_t rkey);
 
 /* The region of an lkey, NULL if there is none. Valid while the lane's lock is held. */
 struct mr *mr_find(struct adapter *adapter, uint32_t lkey);

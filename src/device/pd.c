@@ -9,7 +9,19 @@
 #include "device/pd.h"
 #include "explain/reason.h"
 
-int pd_create(struct adapter *adapter, struct pd **pd)
+void protection_hold(struct protection *protection)
+{
+	atomic_fetch_add(&protection->handles, 1);
+}
+
+void protection_let_go(struct protection *protection)
+{
+	if (atomic_fetch_sub(&protection->handles, 1) == 1)
+		free(protection);
+}
+
+int pd_import(struct adapter *adapter, struct protection *protection, uint32_t handle,
+	      struct pd **pd)
 {
 	struct pd *new;
 
@@ -19,21 +31,43 @@ int pd_create(struct adapter *adapter, struct pd **pd)
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a PD");
 	new->adapter = adapter;
-	new->protection = new;
-	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
+	new->protection = protection;
+	new->ibv.handle = handle;
 	atomic_init(&new->users, 0);
 	atomic_fetch_add(&adapter->pd_count, 1);
 	*pd = new;
 	return 0;
 }
 
+static uint32_t next_handle(struct adapter *adapter)
+{
+	return atomic_fetch_add(&adapter->last_handle, 1) + 1;
+}
+
+int pd_create(struct adapter *adapter, struct pd **pd)
+{
+	struct protection *protection = calloc(1, sizeof(*protection));
+	int ret;
+
+	if (!protection)
+		return refuse(REASON_NO_MEMORY, "for a PD");
+	atomic_init(&protection->handles, 1);
+	ret = pd_import(adapter, protection, next_handle(adapter), pd);
+	if (ret)
+		protection_let_go(protection);
+	return ret;
+}
+
 int pd_create_on(struct pd *base, struct pd **pd)
 {
-	int ret = pd_create(base->adapter, pd);
+	int ret;
 
-	if (ret)
+	protection_hold(base->protection);
+	ret = pd_import(base->adapter, base->protection, next_handle(base->adapter), pd);
+	if (ret) {
+		protection_let_go(base->protection);
 		return ret;
-	(*pd)->protection = base->protection;
+	}
 	(*pd)->base = base;
 	atomic_fetch_add(&base->users, 1);
 	return 0;
@@ -49,6 +83,7 @@ int pd_destroy(struct pd *pd)
 	if (pd->base)
 		atomic_fetch_sub(&pd->base->users, 1);
 	atomic_fetch_sub(&pd->adapter->pd_count, 1);
+	protection_let_go(pd->protection);
 	free(pd);
 	return 0;
 }

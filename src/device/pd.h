@@ -15,13 +15,18 @@
 
 struct adapter;
 
+/* What makes a PD one, whatever number of handles it has. */
+struct protection {
+	atomic_uint handles;
+};
+
 struct pd {
 	struct ibv_pd ibv; /* first: the program's pointer is ours */
 	struct adapter *adapter;
-	/* whose objects may be used together: itself, or what it was made of */
-	const struct pd *protection;
-	struct pd *base;   /* of a parent domain: what it was made of; else NULL */
-	atomic_uint users; /* objects made from it */
+	struct protection *protection; /* whose objects may be used together */
+	struct pd *base;	       /* of a parent domain: what it was made of; else NULL */
+	atomic_uint users;	       /* objects made from it */
+	uint32_t shared; /* the verbs layer's own: its place in what the context shares */
 
 	/* a parent domain's allocators; NULL: none */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -58,8 +63,17 @@ static inline struct ah *ah_of(struct ibv_ah *ibv)
  * users. */
 int pd_create(struct adapter *adapter, struct pd **pd);
 
-/* Another handle of `base`, which stays as long as this one: a parent domain, for one. */
+/* A parent domain: another handle of `base`, which stays as long as this one. */
 int pd_create_on(struct pd *base, struct pd **pd);
+
+/*
+ * A handle that imports the PD of another; either may go first. The other's `protection` is held
+ * by protection_hold() meanwhile, and that hold becomes the new handle's, if there is one.
+ */
+int pd_import(struct adapter *adapter, struct protection *protection, uint32_t handle,
+	      struct pd **pd);
+void protection_hold(struct protection *protection);
+void protection_let_go(struct protection *protection);
 int pd_destroy(struct pd *pd);
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah);

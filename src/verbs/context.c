@@ -3,12 +3,12 @@
  * Open devices: what ibv_open_device() gives, with the tables that the headers' inline functions
  * call through, and what an open device tells of itself.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "verbs/face.h"
 #include "verbs/fault.h"
+#include "verbs/share.h"
 #include "verbs/unsupported.h"
 
 static const struct engine_face face = {
@@ -42,13 +42,6 @@ static void set_ops(struct verbs_context *verbs)
 	context_set_qp_option_ops(verbs);
 }
 
-/* There is no kernel behind it: a descriptor that takes the flags which programs set, and refuses
- * every command. */
-static int open_cmd_fd(void)
-{
-	return open("/dev/null", O_RDWR | O_CLOEXEC);
-}
-
 static struct context *context_create(struct device *device)
 {
 	struct context *context = calloc(1, sizeof(*context));
@@ -61,7 +54,6 @@ static struct context *context_create(struct device *device)
 	context->device = device;
 	context->verbs.context.device = &device->ibv;
 	context->verbs.context.num_comp_vectors = MAX_COMP_VECTORS;
-	context->verbs.context.cmd_fd = open_cmd_fd();
 	pthread_mutex_init(&context->verbs.context.mutex, NULL);
 	device_get(device);
 	return context;
@@ -71,37 +63,65 @@ static void context_destroy(struct context *context)
 {
 	device_put(context->device);
 	pthread_mutex_destroy(&context->verbs.context.mutex);
-	if (context->verbs.context.cmd_fd >= 0)
-		close(context->verbs.context.cmd_fd);
 	free(context);
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+static void set_face_once(void)
 {
-	UNCANCELLED;
-	static pthread_once_t face_once = PTHREAD_ONCE_INIT;
-	struct device *device = device_of(ibv);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, set_face);
+}
+
+struct context *context_open(struct device *device, struct share *share, int cmd_fd)
+{
 	struct context *context = context_create(device);
 	struct device_info info = device_info(device);
 	int ret;
 
 	if (!context)
 		return NULL;
-	pthread_once(&face_once, set_face);
+	set_face_once();
 	fault_guard();
+	context->share = share;
+	context->verbs.context.cmd_fd = cmd_fd;
 	ret = engine_open(&info, &context->adapter);
 	if (ret)
 		goto destroy;
 	ret = async_open(context);
 	if (ret)
 		goto close_engine;
-	return &context->verbs.context;
+	return context;
 
 close_engine:
 	engine_close(context->adapter);
 destroy:
 	context_destroy(context);
 	errno = ret;
+	return NULL;
+}
+
+static void let_go(struct share *share, int cmd_fd)
+{
+	share_put(share);
+	if (cmd_fd >= 0)
+		close(cmd_fd);
+}
+
+/* There is no kernel behind cmd_fd: it takes the flags which programs set, and refuses every
+ * command. */
+struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+{
+	UNCANCELLED;
+	int cmd_fd;
+	struct share *share = share_create(ibv->name, &cmd_fd);
+	struct context *context = context_open(device_of(ibv), share, cmd_fd);
+	int error = errno;
+
+	if (context)
+		return &context->verbs.context;
+	let_go(share, cmd_fd);
+	errno = error;
 	return NULL;
 }
 
@@ -123,6 +143,7 @@ int ibv_close_device(struct ibv_context *ibv)
 	}
 	async_close(context);
 	engine_close(context->adapter);
+	let_go(context->share, ibv->cmd_fd);
 	context_destroy(context);
 	return 0;
 }

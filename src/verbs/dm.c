@@ -5,10 +5,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/pd.h"
 #include "verbs/face.h"
 #include "verbs/memory.h"
+#include "verbs/share.h"
 
 enum {
 	MAX_LOG_ALIGN = 30,
@@ -40,11 +42,11 @@ static int take_room(struct adapter *adapter, size_t length)
 	return refuse(REASON_DM_FULL, "%zu bytes; %lu of %u are in use", length, used, MAX_DM_SIZE);
 }
 
-static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
+static int check_copy(const struct dm_memory *memory, uint64_t offset, size_t length)
 {
-	if (offset > dm->size || length > dm->size - offset)
+	if (offset > memory->size || length > memory->size - offset)
 		return refuse(REASON_DM_RANGE, "%zu bytes at %llu of %zu", length,
-			      (unsigned long long)offset, dm->size);
+			      (unsigned long long)offset, memory->size);
 	if (offset % UNIT || length % UNIT)
 		return refuse(REASON_DM_ALIGNMENT, "%zu bytes at %llu", length,
 			      (unsigned long long)offset);
@@ -53,65 +55,125 @@ static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
 
 static int memcpy_to_dm(struct ibv_dm *ibv, uint64_t offset, const void *host_addr, size_t length)
 {
-	struct dm *dm = dm_of(ibv);
-	int ret = check_copy(dm, offset, length);
+	struct dm_memory *memory = dm_of(ibv)->memory;
+	int ret = check_copy(memory, offset, length);
 
 	if (!ret)
-		memcpy(dm->memory.place + offset, host_addr, length);
+		memcpy(memory->memfd.place + offset, host_addr, length);
 	return verb_result(ret);
 }
 
 static int memcpy_from_dm(void *host_addr, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
-	const struct dm *dm = dm_of(ibv);
-	int ret = check_copy(dm, offset, length);
+	const struct dm_memory *memory = dm_of(ibv)->memory;
+	int ret = check_copy(memory, offset, length);
 
 	if (!ret)
-		memcpy(host_addr, dm->memory.place + offset, length);
+		memcpy(host_addr, memory->memfd.place + offset, length);
 	return verb_result(ret);
 }
 
-static void describe(struct dm *dm, struct ibv_context *context, size_t size)
+/* ---- memory and handles ---- */
+
+static void memory_drop(struct dm_memory *memory)
 {
-	dm->size = size;
-	atomic_init(&dm->users, 0);
+	if (atomic_fetch_sub(&memory->handles, 1) > 1)
+		return;
+	memfd_unmap(&memory->memfd);
+	if (memory->counted)
+		atomic_fetch_sub(&memory->counted->dm_bytes, memory->size);
+	free(memory);
+}
+
+static int no_memory(int error, size_t length)
+{
+	return refuse(error == -EMFILE || error == -ENFILE ? REASON_NO_EVENT_FD : REASON_NO_MEMORY,
+		      "for %zu bytes of device memory", length);
+}
+
+static struct dm_memory *memory_create(struct adapter *adapter, size_t length, size_t alignment)
+{
+	struct dm_memory *memory = calloc(1, sizeof(*memory));
+	int ret = memory ? memfd_create_mapped(&memory->memfd, "verbatim-dm", length, alignment)
+			 : -ENOMEM;
+
+	if (ret) {
+		free(memory);
+		errno = no_memory(ret, length);
+		return NULL;
+	}
+	memory->size = length;
+	memory->counted = adapter;
+	atomic_init(&memory->handles, 1);
+	return memory;
+}
+
+struct dm_memory *dm_memory_of(int fd, size_t size)
+{
+	struct dm_memory *memory = calloc(1, sizeof(*memory));
+	int ret = memory ? memfd_map(&memory->memfd, fd, size) : -ENOMEM;
+
+	if (ret) {
+		close(fd);
+		free(memory);
+		errno = no_memory(ret, size);
+		return NULL;
+	}
+	memory->size = size;
+	atomic_init(&memory->handles, 1);
+	return memory;
+}
+
+static void list(struct dm *dm)
+{
+	struct share_entry entry = {.kind = SHARE_DM,
+				    .handle = dm->ibv.handle,
+				    .length = dm->memory->size,
+				    .fd = dm->memory->memfd.fd,
+				    .inode = dm->memory->memfd.inode};
+
+	dm->shared = share_add(context_of(dm->ibv.context)->share, &entry, dm);
+}
+
+struct ibv_dm *dm_handle(struct ibv_context *context, struct dm_memory *memory, uint32_t handle)
+{
+	struct dm *dm = calloc(1, sizeof(*dm));
+
+	if (!dm) {
+		memory_drop(memory);
+		errno = refuse(REASON_NO_MEMORY, "for device memory");
+		return NULL;
+	}
+	dm->memory = memory;
 	dm->ibv.context = context;
 	dm->ibv.memcpy_to_dm = memcpy_to_dm;
 	dm->ibv.memcpy_from_dm = memcpy_from_dm;
 	dm->ibv.comp_mask = IBV_DM_MASK_HANDLE;
-	dm->ibv.handle = atomic_fetch_add(&context_of(context)->adapter->last_handle, 1) + 1;
+	dm->ibv.handle = handle;
+	list(dm);
+	atomic_fetch_add(&context_of(context)->objects, 1);
+	return &dm->ibv;
 }
 
 static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	UNCANCELLED;
 	struct adapter *adapter = context_of(context)->adapter;
-	struct dm *dm = NULL;
+	struct dm_memory *memory;
 	int ret = check_attr(attr);
 
 	if (!ret)
 		ret = take_room(adapter, attr->length);
-	if (ret)
-		goto fail;
-	dm = calloc(1, sizeof(*dm));
-	ret = dm ? memfd_create_mapped(&dm->memory, "verbatim-dm", attr->length,
-				       (size_t)1 << attr->log_align_req)
-		 : -ENOMEM;
 	if (ret) {
-		atomic_fetch_sub(&adapter->dm_bytes, attr->length);
-		ret =
-		    refuse(ret == -EMFILE || ret == -ENFILE ? REASON_NO_EVENT_FD : REASON_NO_MEMORY,
-			   "for %zu bytes of device memory", attr->length);
-		goto fail;
+		errno = ret;
+		return NULL;
 	}
-	describe(dm, context, attr->length);
-	atomic_fetch_add(&context_of(context)->objects, 1);
-	return &dm->ibv;
-
-fail:
-	free(dm);
-	errno = ret;
-	return NULL;
+	memory = memory_create(adapter, attr->length, (size_t)1 << attr->log_align_req);
+	if (!memory) {
+		atomic_fetch_sub(&adapter->dm_bytes, attr->length);
+		return NULL;
+	}
+	return dm_handle(context, memory, atomic_fetch_add(&adapter->last_handle, 1) + 1);
 }
 
 static int free_dm(struct ibv_dm *ibv)
@@ -119,21 +181,23 @@ static int free_dm(struct ibv_dm *ibv)
 	UNCANCELLED;
 	struct context *context = context_of(ibv->context);
 	struct dm *dm = dm_of(ibv);
-	unsigned int users = atomic_load(&dm->users);
+	unsigned int users = atomic_load(&dm->memory->users);
 
 	if (users)
 		return verb_result(refuse(REASON_DM_BUSY, "%u regions", users));
-	memfd_unmap(&dm->memory);
-	atomic_fetch_sub(&context->adapter->dm_bytes, dm->size);
+	share_remove(context->share, dm->shared);
+	memory_drop(dm->memory);
 	atomic_fetch_sub(&context->objects, 1);
 	free(dm);
 	return 0;
 }
 
-void dm_let_go(struct dm *dm)
+void dm_let_go(struct dm_memory *memory)
 {
-	atomic_fetch_sub(&dm->users, 1);
+	atomic_fetch_sub(&memory->users, 1);
 }
+
+/* ---- regions ---- */
 
 static int check_region(const struct ibv_pd *pd, const struct dm *dm, uint64_t offset,
 			size_t length, unsigned int access)
@@ -142,9 +206,9 @@ static int check_region(const struct ibv_pd *pd, const struct dm *dm, uint64_t o
 		return refuse(REASON_MR_OTHER_CONTEXT, "PD %u", pd->handle);
 	if (!(access & IBV_ACCESS_ZERO_BASED) || access & ~(unsigned int)ACCESS_ALLOWED)
 		return refuse(REASON_DM_ACCESS, "access is %#x", access);
-	if (offset > dm->size || length > dm->size - offset)
+	if (offset > dm->memory->size || length > dm->memory->size - offset)
 		return refuse(REASON_DM_MR_RANGE, "%zu bytes at %llu of %zu", length,
-			      (unsigned long long)offset, dm->size);
+			      (unsigned long long)offset, dm->memory->size);
 	return 0;
 }
 
@@ -154,7 +218,7 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t 
 {
 	UNCANCELLED;
 	struct dm *dm = dm_of(ibv);
-	struct mr_memory memory = {.dm = dm};
+	struct mr_memory memory = {.dm = dm->memory};
 	struct ibv_mr *mr;
 	int ret = check_region(pd, dm, offset, length, access);
 
@@ -162,12 +226,12 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t 
 		errno = ret;
 		return NULL;
 	}
-	atomic_fetch_add(&dm->users, 1);
-	mr = memory_register(pd, dm->memory.place + offset, length, 0, access, &memory);
+	atomic_fetch_add(&dm->memory->users, 1);
+	mr = memory_register(pd, dm->memory->memfd.place + offset, length, 0, access, &memory);
 	if (mr)
 		mr->addr = NULL; /* the processor's address is nobody's business */
 	else
-		dm_let_go(dm);
+		dm_let_go(dm->memory);
 	return mr;
 }
 
@@ -175,7 +239,7 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {
 	UNCANCELLED;
 
-	return memfd_export(&dm_of(dm)->memory);
+	return memfd_export(&dm_of(dm)->memory->memfd);
 }
 
 void context_set_dm_ops(struct verbs_context *verbs)

@@ -68,6 +68,7 @@ int dmabuf_map(int fd, uint64_t offset, size_t length, unsigned int access,
 	tell_exporter(fd, DMA_BUF_SYNC_START);
 	memory->mapping = mapping;
 	memory->mapped = into + length;
+	memory->offset = offset;
 	*place = (char *)mapping + into;
 	return 0;
 }

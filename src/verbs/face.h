@@ -83,6 +83,7 @@ struct context {
 	struct verbs_context verbs; /* ends with the ibv_context that programs hold */
 	struct device *device;
 	struct adapter *adapter;
+	struct share *share;	   /* of cmd_fd; NULL: nothing can be imported from it */
 	struct cds_list_head node; /* of all contexts, see async.c */
 	atomic_uint objects;	   /* PDs, CQs and channels made from it and not yet gone */
 	pthread_mutex_t async_lock;
@@ -93,6 +94,17 @@ static inline struct context *context_of(struct ibv_context *ibv)
 {
 	return (struct context *)((char *)ibv - offsetof(struct context, verbs.context));
 }
+
+/*
+ * Opens a device, with a descriptor and what goes with it, which are the context's from then on.
+ * NULL and errno, and then they are still the caller's.
+ */
+struct share;
+struct context *context_open(struct device *device, struct share *share, int cmd_fd);
+
+/* pd.c: lists a PD among what its context shares. */
+struct pd;
+void pd_share(struct pd *pd);
 
 struct device *device_of(struct ibv_device *ibv);
 void device_get(struct device *device);

@@ -14,26 +14,41 @@
 #include "verbs/face.h"
 #include "verbs/fault.h"
 #include "verbs/fork.h"
+#include "verbs/share.h"
 
 static void before_fork(void)
 {
 	shared_qp_hold();
 	async_hold();
 	device_hold();
+	share_hold();
 	fault_hold();
 }
 
-static void after_fork(void)
+static void release_others(void)
 {
-	fault_release();
 	device_release();
 	async_release();
 	shared_qp_release();
 }
 
+static void after_fork(void)
+{
+	fault_release();
+	share_release();
+	release_others();
+}
+
+static void after_fork_in_child(void)
+{
+	fault_release();
+	share_forked();
+	release_others();
+}
+
 __attribute__((constructor)) static void follow_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork);
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 int ibv_fork_init(void)

@@ -9,6 +9,7 @@
 #include <linux/udmabuf.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "explain/reason.h"
@@ -17,6 +18,13 @@
 static size_t round_up(size_t size, size_t unit)
 {
 	return (size + unit - 1) & ~(unit - 1);
+}
+
+static uint64_t inode_of(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) ? 0 : file.st_ino;
 }
 
 static int make(const char *name, size_t length)
@@ -75,6 +83,23 @@ int memfd_create_mapped(struct memfd *memfd, const char *name, size_t size, size
 		close(memfd->fd);
 		return -ENOMEM;
 	}
+	memfd->inode = inode_of(memfd->fd);
+	return 0;
+}
+
+int memfd_map(struct memfd *memfd, int fd, size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct stat file;
+
+	memfd->length = round_up(size, page);
+	if (fstat(fd, &file) || file.st_size < (off_t)memfd->length || memfd->length < size)
+		return -EINVAL;
+	memfd->place = map(fd, memfd->length, page);
+	if (!memfd->place)
+		return -ENOMEM;
+	memfd->fd = fd;
+	memfd->inode = file.st_ino;
 	return 0;
 }
 

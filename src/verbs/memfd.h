@@ -13,10 +13,14 @@ struct memfd {
 	int fd;
 	char *place;
 	size_t length; /* of the mapping: whole pages */
+	uint64_t inode;
 };
 
 /* `alignment` is a power of two, or 0. 0 or -errno. Its size is sealed: no access can fault. */
 int memfd_create_mapped(struct memfd *memfd, const char *name, size_t size, size_t alignment);
+
+/* The same of a descriptor from elsewhere, which becomes the memfd's. */
+int memfd_map(struct memfd *memfd, int fd, size_t size);
 void memfd_unmap(struct memfd *memfd);
 
 /* A new descriptor of the whole, as a dma-buf where the system makes them; -1 with errno. */

@@ -21,11 +21,19 @@ struct ibv_buf {
 	atomic_uint users; /* who holds it: the program, and each region on it */
 };
 
+/* Device memory, which several handles may have. */
+struct dm_memory {
+	struct memfd memfd;
+	size_t size;
+	struct adapter *counted; /* whose dm_bytes it is part of; NULL: another process's */
+	atomic_uint handles;
+	atomic_uint users; /* regions */
+};
+
 struct dm {
 	struct ibv_dm ibv; /* first */
-	struct memfd memory;
-	size_t size;
-	atomic_uint users; /* regions */
+	struct dm_memory *memory;
+	uint32_t shared; /* its place in what the context shares */
 };
 
 static inline struct dm *dm_of(struct ibv_dm *ibv)
@@ -41,9 +49,10 @@ struct dmah {
 struct mr_memory {
 	void *mapping; /* of a dma-buf; NULL: none */
 	size_t mapped;
-	int dmabuf; /* its descriptor, a duplicate */
+	uint64_t offset; /* of the region in it */
+	int dmabuf;	 /* its descriptor, a duplicate */
 	struct ibv_buf *buf;
-	struct dm *dm;
+	struct dm_memory *dm;
 	struct dmah *dmah;
 };
 
@@ -51,6 +60,9 @@ struct mr_memory {
  * errno, and then the holds are still the caller's. */
 struct ibv_mr *memory_register(struct ibv_pd *pd, void *place, size_t length, uint64_t iova,
 			       unsigned int access, const struct mr_memory *memory);
+
+/* Lists it among what its context shares. */
+void memory_list(struct mr *mr);
 
 /* Lets go of all that is held. */
 void memory_let_go(struct mr_memory *memory);
@@ -66,7 +78,13 @@ void buf_hold(struct ibv_buf *buf);
 void buf_let_go(struct ibv_buf *buf);
 
 /* dm.c */
-void dm_let_go(struct dm *dm);
+void dm_let_go(struct dm_memory *memory);
+
+/* A handle of memory that the caller holds; NULL and errno, and then the hold is gone. */
+struct ibv_dm *dm_handle(struct ibv_context *context, struct dm_memory *memory, uint32_t handle);
+
+/* What another process's descriptor, which is closed where it fails, has of it. NULL and errno. */
+struct dm_memory *dm_memory_of(int fd, size_t size);
 
 /* dmah.c */
 void dmah_hold(struct dmah *dmah);

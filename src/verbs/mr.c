@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "device/mr.h"
@@ -12,6 +13,7 @@
 #include "verbs/face.h"
 #include "verbs/fault.h"
 #include "verbs/memory.h"
+#include "verbs/share.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -44,6 +46,56 @@ void memory_let_go(struct mr_memory *memory)
 		dmah_let_go(memory->dmah);
 }
 
+/* What lies in shared memory, and where. */
+static void describe_memory(const struct mr *mr, struct share_entry *entry)
+{
+	const struct mr_memory *memory = mr->face;
+	const struct memfd *memfd = memory && memory->buf  ? &memory->buf->memory
+				    : memory && memory->dm ? &memory->dm->memfd
+							   : NULL;
+	struct stat file;
+
+	if (memfd) {
+		entry->fd = memfd->fd;
+		entry->inode = memfd->inode;
+		entry->offset = (uint64_t)(mr->base - memfd->place);
+	} else if (memory && memory->mapping && !fstat(memory->dmabuf, &file)) {
+		entry->fd = memory->dmabuf;
+		entry->inode = file.st_ino;
+		entry->offset = memory->offset;
+	} else if (!memory || !memory->mapping) {
+		entry->addr = (uintptr_t)mr->base;
+	}
+}
+
+static struct share_entry describe(const struct mr *mr)
+{
+	struct share_entry entry = {.kind = SHARE_MR,
+				    .handle = mr->ibv.handle,
+				    .pd_handle = mr->pd->ibv.handle,
+				    .access = mr->access,
+				    .lkey = mr->lkey,
+				    .rkey = mr->rkey,
+				    .iova = mr->iova,
+				    .length = mr->length,
+				    .fd = -1};
+
+	describe_memory(mr, &entry);
+	return entry;
+}
+
+static struct share *share_of(const struct mr *mr)
+{
+	return context_of(mr->ibv.context)->share;
+}
+
+void memory_list(struct mr *mr)
+{
+	struct share_entry entry = describe(mr);
+
+	mr->shared = share_add(share_of(mr), &entry, mr);
+}
+
 static int attach(struct mr *mr, const struct mr_memory *memory)
 {
 	struct mr_memory *kept = malloc(sizeof(*kept));
@@ -74,6 +126,7 @@ struct ibv_mr *memory_register(struct ibv_pd *pd, void *place, size_t length, ui
 	fault_guard();
 	errno = saved;
 	mr->ibv.context = pd->context;
+	memory_list(mr);
 	return &mr->ibv;
 }
 
@@ -178,6 +231,7 @@ static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
 		return NULL;
 	}
 	mr->ibv.context = pd->context;
+	memory_list(mr);
 	return &mr->ibv;
 }
 
@@ -247,7 +301,7 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
  * the region is as it was. */
 static int check_rereg(const struct mr *mr, const struct mr_change *change)
 {
-	if (mr->face || mr->is_null)
+	if (mr->face || mr->is_null || mr->origin)
 		return refuse(REASON_REREG_KIND, "MR %u", mr->ibv.handle);
 	if (!change->flags || (change->flags & IBV_REREG_MR_CHANGE_PD && !change->pd))
 		return refuse(REASON_REREG_ARGUMENT, "flags %#x, pd %p", change->flags,
@@ -279,6 +333,7 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 				   .addr = addr,
 				   .length = length,
 				   .access = (unsigned int)access};
+	struct share_entry entry;
 	int ret;
 
 	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
@@ -297,20 +352,28 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 		errno = ret;
 		return IBV_REREG_MR_ERR_CMD;
 	}
+	entry = describe(mr);
+	share_update(share_of(mr), mr->shared, &entry);
 	return 0;
 }
 
+/* The region's end, whatever handle of it this is. */
 int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	UNCANCELLED;
-	struct mr_memory *memory = mr_of(ibv)->face;
-	int ret = mr_destroy(mr_of(ibv));
+	struct mr *origin = mr_origin(mr_of(ibv));
+	struct mr_memory *memory = origin->face;
+	int ret = mr_end(origin);
 
 	if (ret)
 		return verb_result(ret);
+	share_remove(share_of(origin), origin->shared);
+	origin->shared = 0;
+	origin->face = NULL;
 	if (memory)
 		memory_let_go(memory);
 	free(memory);
+	mr_release(mr_of(ibv));
 	return 0;
 }
 

@@ -9,11 +9,19 @@
 
 #include "device/pd.h"
 #include "verbs/face.h"
+#include "verbs/share.h"
 
 struct td {
 	struct ibv_td ibv;
 	atomic_uint users; /* parent domains */
 };
+
+void pd_share(struct pd *pd)
+{
+	struct share_entry entry = {.kind = SHARE_PD, .handle = pd->ibv.handle, .fd = -1};
+
+	pd->shared = share_add(context_of(pd->ibv.context)->share, &entry, pd);
+}
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
@@ -26,18 +34,25 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 		return NULL;
 	}
 	pd->ibv.context = ibv;
+	pd_share(pd);
 	atomic_fetch_add(&context->objects, 1);
 	return &pd->ibv;
 }
 
+/* Out of what is shared first, so that nobody finds a PD that is going. */
 int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	struct context *context = context_of(ibv->context);
-	struct td *td = pd_of(ibv)->face;
-	int ret = pd_destroy(pd_of(ibv));
+	struct pd *pd = pd_of(ibv);
+	struct td *td = pd->face;
+	int ret;
 
-	if (ret)
+	share_remove(context->share, pd->shared);
+	ret = pd_destroy(pd);
+	if (ret) {
+		pd_share(pd);
 		return verb_result(ret);
+	}
 	if (td)
 		atomic_fetch_sub(&td->users, 1);
 	atomic_fetch_sub(&context->objects, 1);
@@ -122,6 +137,7 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
 		pd->face = attr->td;
 		atomic_fetch_add(&((struct td *)attr->td)->users, 1);
 	}
+	pd_share(pd);
 	atomic_fetch_add(&context_of(context)->objects, 1);
 	return &pd->ibv;
 }

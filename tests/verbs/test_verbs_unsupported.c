@@ -169,15 +169,6 @@ static void an_older_context_has_no_extensions(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-static void functions_refuse_with_their_name(void **state)
-{
-
-	REFUSES_NULL(ibv_import_device(0), "ibv_import_device");
-	REFUSES_NULL(ibv_import_pd(context, 1), "ibv_import_pd");
-	REFUSES_NULL(ibv_import_mr(&pd, 1), "ibv_import_mr");
-	REFUSES_NULL(ibv_import_dm(context, 1), "ibv_import_dm");
-}
-
 /* As a hardware provider calls them, with its own idea of the arguments. */
 int ibv_cmd_create_cq(struct ibv_context *ctx, int cqe, void *channel, int vector, ...);
 struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
@@ -207,7 +198,6 @@ int main(void)
 	    cmocka_unit_test(posting_refuses_at_the_first_request),
 	    cmocka_unit_test(a_window_that_cannot_be_bound_is_refused_at_once),
 	    cmocka_unit_test(an_older_context_has_no_extensions),
-	    cmocka_unit_test(functions_refuse_with_their_name),
 	    cmocka_unit_test(providers_register_and_are_refused_the_kernel),
 	};
 
