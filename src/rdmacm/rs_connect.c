@@ -22,9 +22,9 @@ enum { RESOLVE_MS = 2000, CLOSE_MS = 5000, DEFAULT_BACKLOG = 128 };
 static struct {
 	pthread_mutex_t lock;
 	bool is_running;
-	int epoll;
+	int epoll, stop;
 	pthread_t thread;
-} listeners = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
+} listeners = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .stop = -1};
 
 /* ---- making ---- */
 
@@ -364,12 +364,40 @@ static void *serve_listeners(void *data)
 		for (int i = 0; i < count; i++) {
 			struct rsock *rs = rs_find(events[i].data.fd);
 
+			if (events[i].data.fd == listeners.stop) {
+				pthread_mutex_unlock(&listeners.lock);
+				return NULL;
+			}
+
 			if (rs && rs->state == RS_LISTENING)
 				take_listener_events(rs);
 		}
 		pthread_mutex_unlock(&listeners.lock);
 	}
 	return NULL;
+}
+
+/* With the lock. 0 or a positive errno. */
+static int start_thread(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	listeners.epoll = epoll_create1(EPOLL_CLOEXEC);
+	listeners.stop = eventfd(0, EFD_CLOEXEC);
+	event.data.fd = listeners.stop;
+	if (listeners.epoll < 0 || listeners.stop < 0 ||
+	    epoll_ctl(listeners.epoll, EPOLL_CTL_ADD, listeners.stop, &event) < 0)
+		return errno;
+	return -thread_start(&listeners.thread, "verbatim/rs", serve_listeners, NULL);
+}
+
+__attribute__((destructor)) static void stop_thread(void)
+{
+	uint64_t one = 1;
+
+	if (listeners.is_running && write(listeners.stop, &one, sizeof(one)) == sizeof(one))
+		thread_join(listeners.thread);
+	listeners.is_running = false;
 }
 
 static int start_serving(struct rsock *rs)
@@ -379,10 +407,7 @@ static int start_serving(struct rsock *rs)
 
 	pthread_mutex_lock(&listeners.lock);
 	if (!listeners.is_running) {
-		listeners.epoll = epoll_create1(EPOLL_CLOEXEC);
-		error = listeners.epoll < 0 ? errno
-					    : -thread_start(&listeners.thread, "verbatim/rs",
-							    serve_listeners, NULL);
+		error = start_thread();
 		listeners.is_running = error == 0;
 	}
 	if (error == 0 && epoll_ctl(listeners.epoll, EPOLL_CTL_ADD, rs->fd, &event) < 0)

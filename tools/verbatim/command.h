@@ -33,7 +33,8 @@ bool program_find(const char *program, char *path, size_t size);
  * told. */
 const char *program_obstacle(const char *program);
 
-#define LIBRARY_VERBS "libibverbs.so.1"
-#define LIBRARY_PATHS "libverbatim-paths.so"
+#define LIBRARY_VERBS	"libibverbs.so.1"
+#define LIBRARY_PATHS	"libverbatim-paths.so"
+#define LIBRARY_SOCKETS "libverbatim-sockets.so"
 
 #endif

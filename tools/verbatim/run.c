@@ -21,6 +21,8 @@ static void usage(FILE *out)
 	      "\n"
 	      "  --devices NAME=IFACE[,...]  these devices, on these interfaces, and no others\n"
 	      "  --prefix NAME               devices are called NAME0, NAME1 ... (default rxe)\n"
+	      "  --sockets                   TCP sockets go over RDMA, where the other side runs "
+	      "so too\n"
 	      "  --explain                   say on stderr why something is refused\n"
 	      "  -h, --help                  this text\n"
 	      "\n"
@@ -58,9 +60,9 @@ static bool has_any(const char *text, const char *characters)
 	return text[strcspn(text, characters)] != '\0';
 }
 
-static int set_environment(void)
+static int set_environment(bool has_sockets)
 {
-	char dir[PATH_MAX], shim[PATH_MAX + sizeof(LIBRARY_PATHS) + 1];
+	char dir[PATH_MAX], shim[PATH_MAX + sizeof(LIBRARY_SOCKETS) + 1];
 	int rc = where_libraries(dir, sizeof(dir));
 
 	if (rc) {
@@ -81,6 +83,9 @@ static int set_environment(void)
 	snprintf(shim, sizeof(shim), "%s/" LIBRARY_PATHS, dir);
 	rc = put_in_front("LD_LIBRARY_PATH", dir, ":;");
 	if (!rc)
+		rc = put_in_front("LD_PRELOAD", shim, ": ");
+	snprintf(shim, sizeof(shim), "%s/" LIBRARY_SOCKETS, dir);
+	if (!rc && has_sockets)
 		rc = put_in_front("LD_PRELOAD", shim, ": ");
 	if (rc) {
 		fprintf(stderr, "verbatim run: cannot set the environment: %s\n", strerror(-rc));
@@ -136,12 +141,11 @@ static int start(char **argv)
 int command_run(int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"devices", required_argument, NULL, 'd'},
-	    {"prefix", required_argument, NULL, 'p'},
-	    {"explain", no_argument, NULL, 'e'},
-	    {"help", no_argument, NULL, 'h'},
-	    {NULL, 0, NULL, 0},
+	    {"devices", required_argument, NULL, 'd'}, {"prefix", required_argument, NULL, 'p'},
+	    {"sockets", no_argument, NULL, 's'},       {"explain", no_argument, NULL, 'e'},
+	    {"help", no_argument, NULL, 'h'},	       {NULL, 0, NULL, 0},
 	};
+	bool has_sockets = false;
 	int option, rc;
 
 	while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
@@ -165,6 +169,9 @@ int command_run(int argc, char **argv)
 			}
 			setenv("VERBATIM_PREFIX", optarg, 1);
 			break;
+		case 's':
+			has_sockets = true;
+			break;
 		case 'e':
 			setenv("VERBATIM_EXPLAIN", "1", 1);
 			break;
@@ -181,6 +188,6 @@ int command_run(int argc, char **argv)
 		usage(stderr);
 		return EXIT_OWN_FAULT;
 	}
-	rc = set_environment();
+	rc = set_environment(has_sockets);
 	return rc ? rc : start(argv + optind);
 }
