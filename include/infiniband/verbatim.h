@@ -40,6 +40,44 @@ struct verbatim_cq_attr {
 
 int verbatim_query_cq(struct ibv_cq *cq, struct verbatim_cq_attr *attr);
 
+/* Query Memory Region, of the memory verbs in 11.2. */
+struct verbatim_mr_attr {
+	struct ibv_pd *pd;
+	uint64_t iova;	 /* what work requests and peers call its first byte */
+	uint64_t length; /* bytes */
+	unsigned int access;
+	uint32_t lkey, rkey;
+	uint32_t windows; /* bound to it */
+	int is_ended;	  /* deregistered by another handle of it, see ibv_import_mr() */
+};
+
+int verbatim_query_mr(struct ibv_mr *mr, struct verbatim_mr_attr *attr);
+
+/* Query Memory Window: what is bound now, whatever has been posted. */
+struct verbatim_mw_attr {
+	struct ibv_pd *pd;
+	enum ibv_mw_type type;
+	int is_bound;
+	/* all 0 unless it is bound */
+	uint32_t rkey;
+	uint32_t lkey;	 /* of the region */
+	uint32_t qp_num; /* of the QP that bound it, which alone it serves if it is of type 2 */
+	uint64_t addr;	 /* as peers call its first byte */
+	uint64_t length;
+	unsigned int access;
+};
+
+int verbatim_query_mw(struct ibv_mw *mw, struct verbatim_mw_attr *attr);
+
+/*
+ * Register Shared Memory Region: another region on the memory of `mr`, with its own PD,
+ * address, access and keys. Either may be deregistered first; ibv_dereg_mr() for this one as well.
+ * NULL with errno EINVAL: `pd` is of another context, or `mr` is a null region; and what
+ * ibv_reg_mr() says of the access.
+ */
+struct ibv_mr *verbatim_reg_shared_mr(struct ibv_mr *mr, struct ibv_pd *pd, uint64_t iova,
+				      unsigned int access);
+
 /*
  * Sets the port's P_Key table, for all of this process who have the device open: `count` keys from
  * index 0 on (host byte order), the rest empty. IBV_EVENT_PKEY_CHANGE follows. Where a process

@@ -247,6 +247,24 @@ int mr_import(struct pd *pd, struct mr *origin, struct mr **mr)
 	return 0;
 }
 
+void mr_describe(struct mr *handle, struct verbatim_mr_attr *attr)
+{
+	struct mr *mr = mr_origin(handle);
+
+	pthread_mutex_lock(&mr->adapter->lock); /* mr_change() changes it whole */
+	*attr = (struct verbatim_mr_attr){
+	    .pd = &handle->pd->ibv,
+	    .iova = mr->iova,
+	    .length = mr->length,
+	    .access = mr->access,
+	    .lkey = mr->lkey,
+	    .rkey = mr->is_null ? 0 : mr->rkey,
+	    .windows = atomic_load(&mr->windows),
+	    .is_ended = atomic_load(&mr->is_ended),
+	};
+	pthread_mutex_unlock(&mr->adapter->lock);
+}
+
 void mr_take_keys(struct mr *mr, uint32_t lkey, uint32_t rkey)
 {
 	struct table *mrs = &mr->adapter->mrs;

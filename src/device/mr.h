@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <infiniband/verbs.h>
+#include <infiniband/verbatim.h>
 
 #include "explain/reason.h"
 
@@ -96,6 +96,9 @@ static inline struct mr *mr_origin(struct mr *mr)
 
 /* Both: the end of a region that has one handle. */
 int mr_destroy(struct mr *mr);
+
+/* What verbatim_query_mr() tells. */
+void mr_describe(struct mr *mr, struct verbatim_mr_attr *attr);
 
 /* Gives it these keys, as it has them in another process, if its place in the table is free; no
  * other thread knows it yet. */

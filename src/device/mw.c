@@ -103,6 +103,22 @@ int mw_destroy(struct mw *mw)
 	return 0;
 }
 
+void mw_describe(struct mw *mw, struct verbatim_mw_attr *attr)
+{
+	*attr = (struct verbatim_mw_attr){.pd = &mw->pd->ibv, .type = mw->ibv.type};
+	pthread_rwlock_rdlock(&mw->lock);
+	if (mw->mr) {
+		attr->is_bound = 1;
+		attr->rkey = mw->rkey;
+		attr->lkey = mw->mr->lkey;
+		attr->qp_num = mw->qpn;
+		attr->addr = mw->iova;
+		attr->length = mw->length;
+		attr->access = mw->access;
+	}
+	pthread_rwlock_unlock(&mw->lock);
+}
+
 /* ---- posting ---- */
 
 int mw_fill_bind(const struct qp *qp, struct send_wqe *wqe, struct ibv_mw *ibv, uint32_t rkey,

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <infiniband/verbs.h>
+#include <infiniband/verbatim.h>
 
 #include "explain/reason.h"
 
@@ -63,6 +63,9 @@ static inline struct mw *mw_of(struct ibv_mw *ibv)
 
 int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **mw);
 int mw_destroy(struct mw *mw);
+
+/* What verbatim_query_mw() tells. */
+void mw_describe(struct mw *mw, struct verbatim_mw_attr *attr);
 
 /*
  * Fills a BIND_MW work request, checking what can be checked at once. `is_verb`: it is

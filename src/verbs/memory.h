@@ -47,7 +47,8 @@ struct dmah {
 };
 
 struct mr_memory {
-	void *mapping; /* of a dma-buf; NULL: none */
+	atomic_uint users; /* regions that share it */
+	void *mapping;	   /* of a dma-buf; NULL: none */
 	size_t mapped;
 	uint64_t offset; /* of the region in it */
 	int dmabuf;	 /* its descriptor, a duplicate */

@@ -103,6 +103,7 @@ static int attach(struct mr *mr, const struct mr_memory *memory)
 	if (!kept)
 		return refuse(REASON_NO_MEMORY, "for an MR");
 	*kept = *memory;
+	atomic_init(&kept->users, 1);
 	mr->face = kept;
 	return 0;
 }
@@ -370,11 +371,52 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	share_remove(share_of(origin), origin->shared);
 	origin->shared = 0;
 	origin->face = NULL;
-	if (memory)
+	if (memory && atomic_fetch_sub(&memory->users, 1) == 1) {
 		memory_let_go(memory);
-	free(memory);
+		free(memory);
+	}
 	mr_release(mr_of(ibv));
 	return 0;
+}
+
+/* ---- what Linux never had ---- */
+
+int verbatim_query_mr(struct ibv_mr *mr, struct verbatim_mr_attr *attr)
+{
+	mr_describe(mr_of(mr), attr);
+	return 0;
+}
+
+static int check_shared(const struct mr *origin, const struct ibv_pd *pd)
+{
+	if (pd->context != origin->ibv.context)
+		return refuse(REASON_MR_OTHER_CONTEXT, "PD %u", pd->handle);
+	if (origin->is_null)
+		return refuse(REASON_SHARED_NULL, "MR %u", origin->ibv.handle);
+	if (atomic_load(&origin->is_ended))
+		return refuse(REASON_SHARED_ENDED, "MR %u", origin->ibv.handle);
+	return 0;
+}
+
+struct ibv_mr *verbatim_reg_shared_mr(struct ibv_mr *ibv, struct ibv_pd *pd, uint64_t iova,
+				      unsigned int access)
+{
+	UNCANCELLED;
+	struct mr *origin = mr_origin(mr_of(ibv));
+	struct mr_memory *memory = origin->face;
+	struct ibv_mr *mr;
+	int ret = check_shared(origin, pd);
+
+	if (ret) {
+		errno = ret;
+		return NULL;
+	}
+	mr = memory_register(pd, origin->base, origin->length, iova, access, NULL);
+	if (mr && memory) {
+		atomic_fetch_add(&memory->users, 1);
+		mr_of(mr)->face = memory;
+	}
+	return mr;
 }
 
 void context_set_mr_ops(struct verbs_context *verbs)

@@ -63,6 +63,12 @@ static int bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
 	return 0;
 }
 
+int verbatim_query_mw(struct ibv_mw *mw, struct verbatim_mw_attr *attr)
+{
+	mw_describe(mw_of(mw), attr);
+	return 0;
+}
+
 void context_set_mw_ops(struct verbs_context *verbs)
 {
 	verbs->context.ops.alloc_mw = alloc_mw;

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <infiniband/verbatim.h>
+
 #include "live.h"
 
 enum { PAGE = 4096 };
@@ -484,6 +486,107 @@ static void the_whole_address_space_is_one_region(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* ---- what Linux never had ---- */
+
+static void a_region_tells_of_itself(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr_iova(pd, b.buffer, 100, 0x7000, IBV_ACCESS_LOCAL_WRITE);
+	struct verbatim_mr_attr attr;
+
+	assert_int_equal(verbatim_query_mr(mr, &attr), 0);
+	assert_ptr_equal(attr.pd, pd);
+	assert_int_equal(attr.iova, 0x7000);
+	assert_int_equal(attr.length, 100);
+	assert_int_equal(attr.access, IBV_ACCESS_LOCAL_WRITE);
+	assert_int_equal(attr.lkey, mr->lkey);
+	assert_int_equal(attr.rkey, mr->rkey);
+	assert_int_equal(attr.windows, 0);
+	assert_int_equal(attr.is_ended, 0);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, a.buffer, 200, 0),
+			 0);
+	assert_int_equal(verbatim_query_mr(mr, &attr), 0);
+	assert_int_equal(attr.iova, (uintptr_t)a.buffer);
+	assert_int_equal(attr.length, 200);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void a_window_tells_what_it_is_bound_to(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, b.buffer, PAGE, live_access | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {
+	    .send_flags = IBV_SEND_SIGNALED,
+	    .bind_info = {mr, (uintptr_t)b.buffer + 8, 64, IBV_ACCESS_REMOTE_READ}};
+	struct verbatim_mw_attr attr;
+	struct verbatim_mr_attr of_region;
+
+	assert_int_equal(verbatim_query_mw(mw, &attr), 0);
+	assert_ptr_equal(attr.pd, pd);
+	assert_int_equal(attr.type, IBV_MW_TYPE_1);
+	assert_int_equal(attr.is_bound, 0);
+	assert_int_equal(attr.rkey, 0);
+	assert_int_equal(ibv_bind_mw(b.qp, mw, &bind), 0);
+	assert_wc(next_wc(b.cq), 0, IBV_WC_SUCCESS);
+	assert_int_equal(verbatim_query_mw(mw, &attr), 0);
+	assert_int_equal(attr.is_bound, 1);
+	assert_int_equal(attr.rkey, mw->rkey);
+	assert_int_equal(attr.lkey, mr->lkey);
+	assert_int_equal(attr.qp_num, b.qp->qp_num);
+	assert_int_equal(attr.addr, (uintptr_t)b.buffer + 8);
+	assert_int_equal(attr.length, 64);
+	assert_int_equal(attr.access, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(verbatim_query_mr(mr, &of_region), 0);
+	assert_int_equal(of_region.windows, 1);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void a_shared_region_is_another_on_the_same_memory(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, b.buffer, PAGE, 0);
+	struct ibv_mr *shared = verbatim_reg_shared_mr(mr, pd, 0x3000, live_access);
+
+	assert_non_null(shared);
+	assert_int_not_equal(shared->rkey, mr->rkey);
+	assert_int_equal(shared->length, PAGE);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	arrives(0x3000, shared->rkey, b.buffer);
+	assert_int_equal(ibv_dereg_mr(shared), 0);
+}
+
+/* What is behind the first stays for the second. */
+static void a_shared_region_on_a_buffer(void **state)
+{
+	struct ibv_buf *buf;
+	char *place = ibv_alloc_buf(pd, PAGE, &buf);
+	struct ibv_mr *mr = ibv_reg_buf_mr(pd, buf, place, PAGE, live_access);
+	struct ibv_mr *shared = verbatim_reg_shared_mr(mr, pd, 0, live_access);
+
+	ibv_free_buf(buf);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	arrives(8, shared->rkey, place + 8);
+	assert_int_equal(ibv_dereg_mr(shared), 0);
+}
+
+static void what_cannot_be_shared(void **state)
+{
+	struct ibv_context *second = open_loopback();
+	struct ibv_pd *far = ibv_alloc_pd(second);
+	struct ibv_mr *null = ibv_alloc_null_mr(pd);
+
+	assert_refused_null(verbatim_reg_shared_mr(null, pd, 0, 0), EINVAL, REASON_SHARED_NULL,
+			    "MR");
+	assert_refused_null(verbatim_reg_shared_mr(b.mr, far, 0, 0), EINVAL,
+			    REASON_MR_OTHER_CONTEXT, "PD");
+	assert_refused_null(verbatim_reg_shared_mr(b.mr, pd, 0, IBV_ACCESS_REMOTE_WRITE), EINVAL,
+			    REASON_MR_NEEDS_LOCAL_WRITE, "REMOTE_WRITE");
+	assert_refused_null(verbatim_reg_shared_mr(b.mr, pd, UINT64_MAX, 0), EINVAL,
+			    REASON_MR_RANGE, "iova");
+	assert_int_equal(ibv_dereg_mr(null), 0);
+	assert_int_equal(ibv_dealloc_pd(far), 0);
+	assert_int_equal(ibv_close_device(second), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +608,11 @@ int main(void)
 	    MEMORY_TEST(prefetching_brings_pages_in),
 	    MEMORY_TEST(advice_that_cannot_be_taken),
 	    MEMORY_TEST(the_whole_address_space_is_one_region),
+	    MEMORY_TEST(a_region_tells_of_itself),
+	    MEMORY_TEST(a_window_tells_what_it_is_bound_to),
+	    MEMORY_TEST(a_shared_region_is_another_on_the_same_memory),
+	    MEMORY_TEST(a_shared_region_on_a_buffer),
+	    MEMORY_TEST(what_cannot_be_shared),
 	};
 
 	return cmocka_run_group_tests(tests, live_open, live_close);
