@@ -33,6 +33,7 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 	table_init(&adapter->srqs, MAX_SRQ);
 	port_init(&adapter->port);
 	mcast_init(&adapter->mcast);
+	flow_table_init(&adapter->flows);
 	pthread_mutex_init(&adapter->lock, NULL);
 	CDS_INIT_LIST_HEAD(&adapter->domains);
 	return 0;
@@ -41,6 +42,7 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 void adapter_fini(struct adapter *adapter)
 {
 	pthread_mutex_destroy(&adapter->lock);
+	flow_table_fini(&adapter->flows);
 	mcast_fini(&adapter->mcast);
 	port_fini(&adapter->port);
 	table_fini(&adapter->srqs);
@@ -59,12 +61,13 @@ static void describe_basic(const struct adapter *adapter, struct ibv_device_attr
 	attr->vendor_id = VENDOR_ID;
 	attr->max_qp = MAX_QP;
 	attr->max_qp_wr = MAX_QP_WR;
-	attr->device_cap_flags =
-	    IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
-	    IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-	    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-	    IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A |
-	    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	attr->device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				 IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+				 IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+				 IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+				 IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING |
+				 IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A |
+				 IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_sge = MAX_SGE;
 	attr->max_sge_rd = MAX_SGE;
 	attr->max_cq = MAX_CQ;
@@ -106,6 +109,13 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
 	attr->max_dm_size = MAX_DM_SIZE;
 	attr->completion_timestamp_mask = UINT64_MAX;
+	attr->rss_caps.supported_qpts = 1 << IBV_QPT_RAW_PACKET;
+	attr->rss_caps.max_rwq_indirection_tables = MAX_QP;
+	attr->rss_caps.max_rwq_indirection_table_size = 1 << MAX_LOG_TABLE;
+	attr->rss_caps.rx_hash_fields_mask = HASH_FIELDS;
+	attr->rss_caps.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
+	attr->max_wq_type_rq = MAX_QP;
+	attr->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING;
 	attr->packet_pacing_caps.qp_rate_limit_min = 1;
 	attr->packet_pacing_caps.qp_rate_limit_max = UINT32_MAX;
 	attr->packet_pacing_caps.supported_qpts =

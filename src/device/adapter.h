@@ -17,6 +17,7 @@
 #include <urcu/list.h>
 
 #include "base/table.h"
+#include "device/flow.h"
 #include "device/limits.h"
 #include "device/mcast.h"
 #include "device/port.h"
@@ -47,6 +48,9 @@ struct adapter_host {
 	 * caller holds no lane's lock. NULL where there is one thread.
 	 */
 	void (*quiesce)(struct adapter *adapter);
+
+	/* Of raw packet QPs: sends an Ethernet frame. 0, -EAGAIN when busy, or -errno. */
+	int (*send_frame)(struct adapter *adapter, const void *frame, size_t length);
 };
 
 struct adapter {
@@ -62,6 +66,7 @@ struct adapter {
 	struct table srqs;
 	struct port port;
 	struct mcast mcast;
+	struct flow_table flows;
 
 	pthread_mutex_t lock;	      /* of creation and destruction, never on a packet's way */
 	struct cds_list_head domains; /* of XRC; under the lock */

@@ -35,6 +35,8 @@ enum limits {
 	MAX_MCAST_QP_ATTACH = 65536,
 	MAX_GIDS = 256,
 	MAX_PKEYS = 64,
+	MAX_LOG_TABLE = 10, /* of an indirection table of WQs */
+	HASH_FIELDS = 0xff, /* IBV_RX_HASH_ of addresses and ports */
 	MAX_COMP_CNTR = 65536,
 	MAX_COMP_VECTORS = 16,
 	DEFAULT_BURST = 16384, /* bytes that a limited rate may send at once */

@@ -213,6 +213,16 @@ uint32_t port_netdev_index(struct port *port)
 	return index;
 }
 
+uint32_t port_netdev_mtu(struct port *port)
+{
+	uint32_t mtu;
+
+	pthread_mutex_lock(&port->lock);
+	mtu = port->netdev_mtu;
+	pthread_mutex_unlock(&port->lock);
+	return mtu;
+}
+
 uint64_t port_speed_mbps(struct port *port)
 {
 	uint64_t mbps;

@@ -67,6 +67,9 @@ int port_pkey(struct port *port, unsigned int index, uint16_t *pkey);
 /* 0 in a simulation. */
 uint32_t port_netdev_index(struct port *port);
 
+/* In bytes; of the interface, not of a path. */
+uint32_t port_netdev_mtu(struct port *port);
+
 /* What the interface says of its speed, 0 if nothing. */
 uint64_t port_speed_mbps(struct port *port);
 

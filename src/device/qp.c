@@ -15,6 +15,7 @@
 #include "device/cq.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "device/wq.h"
 #include "device/xrcd.h"
 #include "explain/reason.h"
 
@@ -30,7 +31,8 @@ enum {
 		      IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
 		      IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
 	INIT_ATTR_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-			  IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+			  IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_IND_TABLE |
+			  IBV_QP_INIT_ATTR_RX_HASH | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 };
 
 static bool is_xrc(enum ibv_qp_type type)
@@ -48,6 +50,8 @@ static uint64_t send_ops_of(enum ibv_qp_type type)
 		return SEND_OPS_UC;
 	case IBV_QPT_XRC_RECV:
 		return 0;
+	case IBV_QPT_RAW_PACKET:
+		return IBV_QP_EX_WITH_SEND;
 	default:
 		return SEND_OPS_DATAGRAM;
 	}
@@ -61,7 +65,10 @@ static int check_extended(const struct ibv_qp_init_attr_ex *attr)
 		return refuse(REASON_QP_EXTENSION,
 			      "comp_mask is %#x, of which %#x is not supported", attr->comp_mask,
 			      attr->comp_mask & ~(uint32_t)INIT_ATTR_KNOWN);
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	    attr->create_flags &
+		~(uint32_t)(attr->qp_type == IBV_QPT_RAW_PACKET ? IBV_QP_CREATE_CVLAN_STRIPPING
+								: 0))
 		return refuse(REASON_QP_EXTENSION, "create_flags is %#x, none is supported",
 			      attr->create_flags);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops)
@@ -103,6 +110,7 @@ static int check_type(const struct pd *pd, const struct ibv_qp_init_attr_ex *att
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
 	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_RAW_PACKET:
 		break;
 	case IBV_QPT_XRC_RECV:
 		return has_xrcd(attr)
@@ -112,6 +120,32 @@ static int check_type(const struct pd *pd, const struct ibv_qp_init_attr_ex *att
 		return refuse(REASON_QP_TYPE, "qp_type is %d", attr->qp_type);
 	}
 	return pd ? 0 : refuse(REASON_QP_NO_PD, "comp_mask is %#x", attr->comp_mask);
+}
+
+/* Both or none: a table without a hash has no use. */
+static bool has_table(const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH);
+}
+
+static int check_table(const struct adapter *adapter, const struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t both = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+	const struct ibv_rx_hash_conf *hash = &attr->rx_hash_conf;
+
+	if (!has_table(attr))
+		return 0;
+	if (attr->qp_type != IBV_QPT_RAW_PACKET || (attr->comp_mask & both) != both ||
+	    !attr->rwq_ind_tbl || wq_table_of(attr->rwq_ind_tbl)->adapter != adapter)
+		return refuse(REASON_QP_TABLE, "qp_type is %d, comp_mask %#x", attr->qp_type,
+			      attr->comp_mask);
+	if (hash->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
+	    hash->rx_hash_key_len != TOEPLITZ_KEY || !hash->rx_hash_key ||
+	    hash->rx_hash_fields_mask & ~(uint64_t)HASH_FIELDS)
+		return refuse(REASON_QP_HASH, "function %#x, key of %u bytes, fields %#llx",
+			      hash->rx_hash_function, hash->rx_hash_key_len,
+			      (unsigned long long)hash->rx_hash_fields_mask);
+	return 0;
 }
 
 static int check_cq(const struct adapter *adapter, struct ibv_cq *cq, const char *name)
@@ -134,6 +168,11 @@ static int check(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
 	if (ret)
 		return ret;
 	adapter = qp_adapter_of(pd, attr);
+	ret = check_table(adapter, attr);
+	if (ret)
+		return ret;
+	if (has_table(attr))
+		return check_cap(adapter, &attr->cap, true);
 	if (attr->qp_type != IBV_QPT_XRC_RECV)
 		ret = check_cq(adapter, attr->send_cq, "send_cq");
 	if (!ret && !is_xrc(attr->qp_type))
@@ -153,6 +192,11 @@ static int check(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr)
 /* What an XRC QP does not have is not looked at. */
 static void clear_unused(struct ibv_qp_init_attr_ex *attr)
 {
+	if (has_table(attr)) { /* it receives, and that by the table */
+		attr->send_cq = attr->recv_cq = NULL;
+		attr->srq = NULL;
+		memset(&attr->cap, 0, sizeof(attr->cap));
+	}
 	if (!is_xrc(attr->qp_type))
 		return;
 	attr->recv_cq = NULL;
@@ -240,6 +284,8 @@ static void take_references(struct qp *qp)
 		atomic_fetch_add(&qp->recv_cq->users, 1);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, 1);
+	if (qp->wq_table)
+		atomic_fetch_add(&qp->wq_table->users, 1);
 	if (!qp->xrcd)
 		return;
 	qp->domain = qp->xrcd->domain;
@@ -257,6 +303,8 @@ void qp_leave_xrcd(struct qp *qp)
 static void drop_references(struct qp *qp)
 {
 	comp_cntr_detach_all(qp);
+	if (qp->wq_table)
+		atomic_fetch_sub(&qp->wq_table->users, 1);
 	qp_leave_xrcd(qp);
 	if (qp->domain)
 		xrc_domain_put(qp->adapter, qp->domain);
@@ -279,6 +327,13 @@ static void fill(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex 
 	qp->xrcd = attr->qp_type == IBV_QPT_XRC_RECV ? xrcd_of(attr->xrcd) : NULL;
 	qp->srq = attr->srq ? srq_of(attr->srq) : NULL;
 	qp->type = attr->qp_type;
+	if (has_table(attr)) {
+		qp->wq_table = wq_table_of(attr->rwq_ind_tbl);
+		memcpy(qp->hash_key, attr->rx_hash_conf.rx_hash_key, TOEPLITZ_KEY);
+		qp->hash_fields = attr->rx_hash_conf.rx_hash_fields_mask;
+	}
+	qp->strips_vlan = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+			  attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING;
 	qp->sq_sig_all = attr->sq_sig_all;
 	atomic_init(&qp->state, IBV_QPS_RESET);
 	qp->ibv.pd = pd ? &pd->ibv : NULL;
@@ -361,6 +416,9 @@ int qp_unlist(struct qp *qp)
 	if (groups)
 		return refuse(REASON_QP_ATTACHED, "QP %#x is attached to %u groups", qp->number,
 			      groups);
+	if (atomic_load(&qp->flows))
+		return refuse(REASON_QP_FLOWS, "QP %#x has %u flows", qp->number,
+			      atomic_load(&qp->flows));
 	table_remove(&qp->adapter->qps, qp->number & (NUMBERS - 1));
 	return 0;
 }

@@ -21,12 +21,14 @@
 #include "device/comp_cntr.h"
 #include "device/mw.h"
 #include "device/srq.h"
+#include "wire/frame.h"
 
 struct adapter;
 struct cq;
 struct pd;
 struct requester;
 struct responder;
+struct wq_table;
 struct seat;
 struct xrcd;
 struct xrc_domain;
@@ -98,6 +100,11 @@ struct qp {
 	uint32_t number;	      /* 24 bits, slot included */
 	enum ibv_qp_type type;
 	bool sq_sig_all;
+	struct wq_table *wq_table; /* RAW_PACKET: where it receives instead; NULL: as others do */
+	uint8_t hash_key[TOEPLITZ_KEY];
+	uint64_t hash_fields;
+	bool strips_vlan;
+	atomic_uint flows;  /* that lead here */
 	atomic_uint groups; /* multicast groups that it is attached to */
 	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
 	struct seat *seat; /* the engine's: the lane, ready list and timer */

@@ -160,7 +160,7 @@ int wqe_set_ud(struct qp *qp, struct send_wqe *wqe, const struct ibv_ah *ibv, ui
 
 /* ---- the checks ---- */
 
-enum { ON_RC = 1, ON_UC = 2, ON_UD = 4 }; /* XRC has what RC has */
+enum { ON_RC = 1, ON_UC = 2, ON_UD = 4, ON_RAW = 8 }; /* XRC has what RC has */
 
 /* Which types take an opcode (9.4, Table 36; 10.8.2), and what goes with it. */
 static const struct {
@@ -170,7 +170,7 @@ static const struct {
 } opcodes[] = {
     [IBV_WR_RDMA_WRITE] = {"RDMA_WRITE", ON_RC | ON_UC, false},
     [IBV_WR_RDMA_WRITE_WITH_IMM] = {"RDMA_WRITE_WITH_IMM", ON_RC | ON_UC, false},
-    [IBV_WR_SEND] = {"SEND", ON_RC | ON_UC | ON_UD, false},
+    [IBV_WR_SEND] = {"SEND", ON_RC | ON_UC | ON_UD | ON_RAW, false},
     [IBV_WR_SEND_WITH_IMM] = {"SEND_WITH_IMM", ON_RC | ON_UC | ON_UD, false},
     [IBV_WR_RDMA_READ] = {"RDMA_READ", ON_RC, true},
     [IBV_WR_ATOMIC_CMP_AND_SWP] = {"ATOMIC_CMP_AND_SWP", ON_RC, true},
@@ -191,6 +191,8 @@ static int check_state(const struct qp *qp)
 {
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_acquire);
 
+	if (qp->wq_table)
+		return refuse(REASON_RSS_SENDS, "QP %#x", qp->number);
 	if (qp->type == IBV_QPT_XRC_RECV)
 		return refuse(REASON_XRC_RECV_SENDS, "QP %#x", qp->number);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
@@ -199,10 +201,22 @@ static int check_state(const struct qp *qp)
 	return 0;
 }
 
+static uint8_t type_of(const struct qp *qp)
+{
+	if (qp_is_reliable(qp))
+		return ON_RC;
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		return ON_RAW;
+	return qp->type == IBV_QPT_UC ? ON_UC : ON_UD;
+}
+
 static int check_opcode(const struct qp *qp, const struct send_wqe *wqe)
 {
-	uint8_t type = qp_is_reliable(qp) ? ON_RC : qp->type == IBV_QPT_UC ? ON_UC : ON_UD;
-	const char *type_name = type == ON_RC ? "RC" : type == ON_UC ? "UC" : "UD";
+	uint8_t type = type_of(qp);
+	const char *type_name = type == ON_RC	? "RC"
+				: type == ON_UC ? "UC"
+				: type == ON_UD ? "UD"
+						: "RAW_PACKET";
 
 	if ((unsigned int)wqe->opcode >= sizeof(opcodes) / sizeof(opcodes[0]) ||
 	    !opcodes[wqe->opcode].name)
@@ -356,7 +370,9 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_acquire);
 	int ret = 0;
 
-	if (qp_is_xrc(qp))
+	if (qp->wq_table)
+		ret = refuse(REASON_RECV_HAS_TABLE, "QP %#x", qp->number);
+	else if (qp_is_xrc(qp))
 		ret = refuse(REASON_XRC_RECEIVES, "QP %#x", qp->number);
 	else if (qp->srq)
 		ret = refuse(REASON_RECV_HAS_SRQ, "QP %#x receives from SRQ %u", qp->number,

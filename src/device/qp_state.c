@@ -14,7 +14,7 @@
 #include "wire/mtu.h"
 #include "wire/psn.h"
 
-enum { RC, UC, UD, XRC_SEND, XRC_RECV, TYPES };
+enum { RC, UC, UD, XRC_SEND, XRC_RECV, RAW, TYPES };
 enum {
 	ALT = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE,
 	/* Of the other half of an XRC connection: programs, perftest among them, set both alike. */
@@ -53,6 +53,7 @@ static const struct rule rules[] = {
 	 [UD] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
 	 [XRC_SEND] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
 	 [XRC_RECV] = {true, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+	 [RAW] = {true, IBV_QP_PORT, 0},
      }},
     {IBV_QPS_INIT,
      IBV_QPS_INIT,
@@ -62,6 +63,7 @@ static const struct rule rules[] = {
 	 [UD] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
 	 [XRC_SEND] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
 	 [XRC_RECV] = {true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+	 [RAW] = {true, 0, IBV_QP_PORT},
      }},
     {IBV_QPS_INIT,
      IBV_QPS_RTR,
@@ -74,6 +76,7 @@ static const struct rule rules[] = {
 		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | OTHERS_RTR},
 	 [XRC_RECV] = {true, RTR_CONNECTED | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 		       IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+	 [RAW] = {true, 0, 0},
      }},
     {IBV_QPS_RTR,
      IBV_QPS_RTS,
@@ -91,6 +94,7 @@ static const struct rule rules[] = {
 	 [XRC_RECV] = {true, IBV_QP_SQ_PSN | IBV_QP_TIMEOUT,
 		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT |
 			   OTHERS_RTS},
+	 [RAW] = {true, 0, IBV_QP_CUR_STATE},
      }},
     {IBV_QPS_RTS,
      IBV_QPS_RTS,
@@ -101,6 +105,7 @@ static const struct rule rules[] = {
 	 [XRC_SEND] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT},
 	 [XRC_RECV] = {true, 0,
 		       IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | ALT},
+	 [RAW] = {true, 0, IBV_QP_CUR_STATE},
      }},
     {IBV_QPS_RTS,
      IBV_QPS_SQD,
@@ -143,6 +148,7 @@ static const struct rule rules[] = {
      {
 	 [UC] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS},
 	 [UD] = {true, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
+	 [RAW] = {true, 0, IBV_QP_CUR_STATE},
      }},
 };
 
@@ -217,6 +223,8 @@ static int type_index(enum ibv_qp_type type)
 		return XRC_SEND;
 	case IBV_QPT_XRC_RECV:
 		return XRC_RECV;
+	case IBV_QPT_RAW_PACKET:
+		return RAW;
 	default:
 		return UD;
 	}
@@ -225,7 +233,12 @@ static int type_index(enum ibv_qp_type type)
 static const char *type_name(const struct qp *qp)
 {
 	static const char *const names[] = {
-	    [RC] = "RC", [UC] = "UC", [UD] = "UD", [XRC_SEND] = "XRC_SEND", [XRC_RECV] = "XRC_RECV",
+	    [RC] = "RC",
+	    [UC] = "UC",
+	    [UD] = "UD",
+	    [XRC_SEND] = "XRC_SEND",
+	    [XRC_RECV] = "XRC_RECV",
+	    [RAW] = "RAW_PACKET",
 	};
 
 	return names[type_index(qp->type)];
@@ -408,7 +421,7 @@ static uint32_t mtu_of(const struct qp *qp)
 {
 	struct ibv_port_attr port;
 
-	if (qp->type != IBV_QPT_UD)
+	if (qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET)
 		return mtu_bytes(qp->attr.path_mtu);
 	port_describe(qp->adapter, &port);
 	return mtu_bytes(port.active_mtu);

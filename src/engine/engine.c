@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/netdev.h"
+#include "engine/raw.h"
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "engine/thread.h"
@@ -80,6 +81,7 @@ static const struct adapter_host host = {
     .async_event = host_async_event,
     .random = host_random,
     .quiesce = host_quiesce,
+    .send_frame = raw_send_frame,
 };
 
 /* ---- lanes ---- */

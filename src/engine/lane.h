@@ -55,6 +55,7 @@ struct source {
 	union ibv_gid gid;
 	uint32_t scope;
 	struct adapter *adapter;
+	bool is_raw;	/* frames of raw packet QPs (raw.h) */
 	bool is_shared; /* the GSI's: other processes read from it too */
 };
 

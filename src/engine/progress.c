@@ -18,6 +18,7 @@
 #include "engine/meeting.h"
 #include "engine/parcel.h"
 #include "engine/progress.h"
+#include "engine/raw.h"
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "link/samehost.h"
@@ -110,7 +111,11 @@ static void deliver(const struct packet *packet, void *data)
 static unsigned int receive(struct lane *lane, struct source *source, uint64_t now)
 {
 	struct intake in = {.lane = lane, .adapter = source->adapter, .source = source, .now = now};
-	int count = udp_receive(lane->link, source->fd, &source->gid, deliver, &in);
+	int count;
+
+	if (source->is_raw)
+		return raw_receive(source, now);
+	count = udp_receive(lane->link, source->fd, &source->gid, deliver, &in);
 
 	if (count <= 0)
 		return 0;

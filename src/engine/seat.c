@@ -14,6 +14,7 @@
 #include "device/qp.h"
 #include "engine/neighbour.h"
 #include "engine/progress.h"
+#include "engine/raw.h"
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "explain/reason.h"
@@ -96,13 +97,24 @@ static int take_seat(struct qp *qp)
 int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 {
 	struct adapter *adapter = qp_adapter_of(pd, attr);
+	bool is_raw = attr->qp_type == IBV_QPT_RAW_PACKET;
 	int error;
 
 	if (adapter && is_dead(adapter))
 		return refuse_forked();
+	if (is_raw && adapter) {
+		error = raw_open(station_of(adapter));
+		if (error)
+			return error;
+	}
 	error = transport_create_qp(pd, attr, qp);
-	if (error)
+	if (error) {
+		if (is_raw && adapter)
+			raw_close(station_of(adapter));
 		return error;
+	}
+	if (is_raw && (*qp)->recv_cq)
+		engine_tie_cq((*qp)->recv_cq);
 	error = take_seat(*qp);
 	if (error) {
 		qp_unlist(*qp);
@@ -201,6 +213,8 @@ int engine_destroy_qp(struct qp *qp)
 	lane_remove_seat(lane, seat);
 	lane_unlock(lane);
 	qp->adapter->host->quiesce(qp->adapter);
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		raw_close(station_of(qp->adapter));
 	transport_free_qp(qp);
 	free(seat);
 	return 0;

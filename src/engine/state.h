@@ -43,8 +43,12 @@ struct station {
 	struct adapter adapter;
 	struct device_info info;
 	unsigned int opens;
-	pthread_mutex_t lock; /* guards the two lists */
+	pthread_mutex_t lock; /* guards all below */
 	struct cds_list_head addresses, memberships;
+	unsigned int raw_users; /* raw packet QPs */
+	struct source raw_source;
+	int raw_fd;
+	bool is_loopback;
 };
 
 static inline struct station *station_of(const struct adapter *adapter)

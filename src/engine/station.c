@@ -319,6 +319,7 @@ int station_open(struct engine *engine, const struct device_info *info, const st
 		return refuse(REASON_NO_ENGINE_MEMORY, "device %s", info->name);
 	}
 	station->opens = 1;
+	station->is_loopback = netdev->is_loopback;
 	pthread_mutex_lock(&engine->stations_lock);
 	cds_list_add_tail(&station->node, &engine->stations);
 	pthread_mutex_unlock(&engine->stations_lock);
@@ -428,4 +429,8 @@ void station_abandon(struct station *station)
 	}
 	cds_list_for_each_entry (membership, &station->memberships, node)
 		abandon_sources(membership->sources, membership->source_count);
+	if (station->raw_users) {
+		close(station->raw_source.fd);
+		close(station->raw_fd);
+	}
 }

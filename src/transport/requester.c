@@ -148,6 +148,20 @@ static enum sent send_unreliably(struct qp *qp, struct send_wqe *wqe, struct out
 	return sent;
 }
 
+/* A frame of its own each, and done when it has left. */
+static enum sent send_raw(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes)
+{
+	enum sent sent = SENT_WAIT;
+
+	if (may_start(qp, wqe))
+		sent = raw_send(qp, wqe, bytes);
+	if (sent == SENT)
+		completer_retire(qp, now);
+	if (sent == SENT_FAILED)
+		requester_settle(qp, now);
+	return sent;
+}
+
 static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outbox, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
@@ -161,6 +175,8 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	if (qp->attr.rate_limit && !rate_may_send(qp, now))
 		return SENT_WAIT;
 	wqe = sq_wqe(&qp->sq, requester->current);
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		return send_raw(qp, wqe, now, bytes);
 	if (!(wqe->flight & WQE_STARTED)) {
 		if (!may_start(qp, wqe))
 			return SENT_WAIT;

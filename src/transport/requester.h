@@ -187,6 +187,9 @@ void pace_confirm(struct qp *qp, uint32_t psn);
 void pace_answer(struct qp *qp, const struct packet *packet, const struct wire_packet *asked,
 		 struct outbox *outbox);
 
+/* raw.c */
+enum sent raw_send(struct qp *qp, const struct send_wqe *wqe, uint32_t *bytes);
+
 /* ud.c */
 enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, uint32_t *bytes);
 

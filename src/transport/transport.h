@@ -10,6 +10,7 @@
 #define TRANSPORT_TRANSPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -49,6 +50,13 @@ void transport_query_qp(const struct qp *qp, struct ibv_qp_attr *attr,
  */
 void transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 		       struct outbox *outbox);
+
+/*
+ * The same for an Ethernet frame: the raw packet QPs that flows lead to get it, on whichever lane
+ * they are; some lane's lock is held.
+ */
+void transport_receive_frame(struct adapter *adapter, const uint8_t *bytes, size_t length,
+			     uint64_t now);
 
 /*
  * Does what the QP has to do at this time: answers owed, retransmission where a deadline has

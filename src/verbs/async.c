@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "device/wq.h"
 #include "verbs/face.h"
 
 struct queued_event {
@@ -57,7 +58,7 @@ void async_close(struct context *context)
 
 /* ---- whom an event is about ---- */
 
-enum subject_kind { SUBJECT_PORT, SUBJECT_CQ, SUBJECT_QP, SUBJECT_SRQ };
+enum subject_kind { SUBJECT_PORT, SUBJECT_CQ, SUBJECT_QP, SUBJECT_SRQ, SUBJECT_WQ };
 
 struct subject {
 	enum subject_kind kind;
@@ -95,6 +96,14 @@ static struct subject subject_srq(struct ibv_srq *srq)
 				&srq->cond,  &srq->events_completed};
 }
 
+static struct subject subject_wq(struct ibv_wq *wq)
+{
+	struct face_wq *face = wq_of(wq)->face;
+
+	return (struct subject){SUBJECT_WQ, wq->context,	  wq, &face->async, &wq->mutex,
+				&wq->cond,  &wq->events_completed};
+}
+
 static struct subject subject_of(const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
@@ -112,6 +121,8 @@ static struct subject subject_of(const struct ibv_async_event *event)
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		return subject_srq(event->element.srq);
+	case IBV_EVENT_WQ_FATAL:
+		return subject_wq(event->element.wq);
 	default:
 		return (struct subject){.kind = SUBJECT_PORT};
 	}
@@ -195,8 +206,7 @@ int async_raise(struct context *context, const struct ibv_async_event *event)
 {
 	struct subject subject;
 
-	if ((unsigned int)event->event_type > IBV_EVENT_DEVICE_SPEED_CHANGE ||
-	    event->event_type == IBV_EVENT_WQ_FATAL)
+	if ((unsigned int)event->event_type > IBV_EVENT_DEVICE_SPEED_CHANGE)
 		return refuse(REASON_EVENT_TYPE, "event_type is %d", event->event_type);
 	if (is_of_port(event->event_type) && event->element.port_num != PORT_NUMBER)
 		return refuse(REASON_PORT_NUMBER, "element.port_num is %d, %s has port %u",

@@ -39,6 +39,7 @@ static void set_ops(struct verbs_context *verbs)
 	context_set_srq_ops(verbs);
 	context_set_xrcd_ops(verbs);
 	context_set_open_qp_ops(verbs);
+	context_set_raw_ops(verbs);
 	context_set_qp_option_ops(verbs);
 }
 

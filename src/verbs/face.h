@@ -256,10 +256,15 @@ void shared_qp_event(const struct ibv_async_event *event,
 void shared_qp_hold(void);
 void shared_qp_release(void);
 void context_set_qp_option_ops(struct verbs_context *verbs);
+void context_set_raw_ops(struct verbs_context *verbs);
 void context_set_open_qp_ops(struct verbs_context *verbs);
 
 /* Sets the builder's entry points in an extended QP. */
 void wr_set_ops(struct ibv_qp_ex *qp);
+
+struct face_wq {
+	struct async_target async;
+};
 
 struct face_srq {
 	struct async_target async;

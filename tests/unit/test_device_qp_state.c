@@ -399,8 +399,6 @@ static void every_bad_attribute_of_creation_is_refused(void **state)
 
 	attr = qp_attr(&o, IBV_QPT_DRIVER);
 	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_TYPE, "255");
-	attr = qp_attr(&o, IBV_QPT_RAW_PACKET);
-	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_TYPE, "8");
 	attr = qp_attr(&o, IBV_QPT_RC);
 	attr.recv_cq = NULL;
 	create_refused(&o, &attr, EINVAL, REASON_QP_NO_CQ, "recv_cq");
@@ -420,8 +418,8 @@ static void every_bad_attribute_of_creation_is_refused(void **state)
 	attr.cap.max_inline_data = MAX_INLINE + 1;
 	create_refused(&o, &attr, EINVAL, REASON_QP_INLINE, "1025");
 	attr = qp_attr(&o, IBV_QPT_RC);
-	attr.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH;
-	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_EXTENSION, "0x20");
+	attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+	create_refused(&o, &attr, EOPNOTSUPP, REASON_QP_EXTENSION, "0x8");
 	attr = qp_attr(&o, IBV_QPT_RC);
 	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
