@@ -83,7 +83,8 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	if (error == 0)
 		error = udp_link_open((uint8_t)index, &lane->link);
 	if (error == 0) {
-		lane->samehost = samehost_open(udp_link_outbox(lane->link));
+		lane->samehost =
+		    samehost_open(udp_link_outbox(lane->link), engine->neighbours.is_off);
 		error = lane->samehost ? 0 : -ENOMEM;
 	}
 	if (error < 0) {

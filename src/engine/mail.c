@@ -58,10 +58,11 @@ void *mail_thread(void *data)
 	    {.fd = engine->stop_fd, .events = POLLIN},
 	};
 	unsigned int lines;
+	int timeout;
 
 	while (!fds[1].revents) {
-		lines = neighbours_poll(&engine->neighbours, fds + 2, LIFELINES);
-		if (poll(fds, 2 + lines, -1) <= 0)
+		lines = neighbours_poll(&engine->neighbours, fds + 2, LIFELINES, &timeout);
+		if (poll(fds, 2 + lines, timeout) < 0)
 			continue;
 		if (fds[0].revents)
 			read_mail(engine);

@@ -20,7 +20,10 @@
 #include "link/samehost.h"
 
 enum {
-	MEET_MS = 200,
+	MEET_NS = 200000000,
+	LOOK_MS = 20, /* at offers that were not answered */
+	MOMENT_NS = 100000,
+	TRIES = 50,
 	OFFER_FDS = 3, /* memory, bell, lifeline */
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
 };
@@ -34,19 +37,16 @@ struct neighbour {
 
 	/* of an offer */
 	uint32_t way, number;
+	uint64_t deadline;
 	void *memory;
 };
 
 void neighbours_init(struct neighbours *neighbours)
 {
 	const char *setting = getenv("VERBATIM_SAMEHOST");
-	pthread_condattr_t attr;
 
 	pthread_mutex_init(&neighbours->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&neighbours->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&neighbours->changed, NULL);
 	CDS_INIT_LIST_HEAD(&neighbours->list);
 	neighbours->is_off = setting && !strcmp(setting, "off");
 }
@@ -200,12 +200,25 @@ static struct neighbour *find_offer(struct neighbours *neighbours, const struct 
 	return NULL;
 }
 
+/* A mailbox holds ten letters on many machines: its reader gets a moment. */
+static int post(struct engine *engine, const struct mail_address *to, const struct meeting *meeting,
+		const int *fds, int fd_count)
+{
+	struct iovec iov = {(void *)meeting, sizeof(*meeting)};
+	const struct timespec moment = {.tv_nsec = MOMENT_NS};
+	int error, tries = TRIES;
+
+	do {
+		error = mail_send(engine->slot.fd, to, &iov, 1, fds, fd_count);
+	} while (error == -EAGAIN && tries-- > 0 && nanosleep(&moment, NULL) == 0);
+	return error;
+}
+
 static int send_offer(struct engine *engine, const struct neighbour *neighbour, int memory,
 		      int lifeline)
 {
 	struct mail_address to;
 	struct meeting meeting;
-	struct iovec iov = {&meeting, sizeof(meeting)};
 
 	meeting_head(&meeting, MEETING_OFFER);
 	meeting.lanes = engine->lane_count;
@@ -214,24 +227,23 @@ static int send_offer(struct engine *engine, const struct neighbour *neighbour, 
 	meeting.slot = engine->slot.number;
 	meeting.way = neighbour->way;
 	mail_address_of_slot(neighbour->slot, &to);
-	return mail_send(engine->slot.fd, &to, &iov, 1,
-			 (int[]){memory, neighbour->lane->kick_fd, lifeline}, OFFER_FDS);
+	return post(engine, &to, &meeting, (int[]){memory, neighbour->lane->kick_fd, lifeline},
+		    OFFER_FDS);
 }
 
-/* With the lock. NULL if nobody is there. */
-static struct neighbour *offer(struct engine *engine, struct lane *lane, uint32_t slot,
-			       uint32_t way)
+/* With the lock. False if nobody is there. */
+static bool offer(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way)
 {
 	struct neighbour *neighbour = calloc(1, sizeof(*neighbour));
 	int line[2] = {-1, -1}, memory, error;
 
 	if (!neighbour)
-		return NULL;
-	CDS_INIT_LIST_HEAD(&neighbour->node);
+		return false;
 	neighbour->lane = lane;
 	neighbour->slot = slot;
 	neighbour->way = way;
 	neighbour->number = engine->neighbours.offers++;
+	neighbour->deadline = lane_now() + MEET_NS;
 	neighbour->lifeline = -1;
 	memory = make_memory(&neighbour->memory);
 	error = memory < 0 ? memory : 0;
@@ -245,85 +257,90 @@ static struct neighbour *offer(struct engine *engine, struct lane *lane, uint32_
 	if (line[1] >= 0)
 		close(line[1]);
 	cds_list_add_tail(&neighbour->node, &engine->neighbours.list);
-	if (!error)
-		return neighbour;
-	forget(neighbour);
-	return NULL;
+	if (error)
+		forget(neighbour);
+	return !error;
 }
 
-/* With the lock. Until the offer is settled; an old one is given up. */
-static void wait_for(struct neighbours *neighbours, const struct lane *lane, uint32_t slot,
-		     uint32_t way)
+/* With the lock. There won't be a channel: what waits for it goes by UDP. */
+static void decline(struct neighbours *neighbours, struct lane *lane, uint32_t slot, uint32_t way)
 {
-	struct neighbour *pending;
-	struct timespec until;
-	int error = 0;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += MEET_MS * 1000000L;
-	if (until.tv_nsec >= 1000000000L) {
-		until.tv_nsec -= 1000000000L;
-		until.tv_sec++;
-	}
-	while ((pending = find_offer(neighbours, lane, slot, way)) && !error)
-		error = pthread_cond_timedwait(&neighbours->changed, &neighbours->lock, &until);
-	if (pending)
-		forget(pending);
+	lane_lock(lane);
+	samehost_settle(lane->samehost, slot, way);
+	lane_unlock(lane);
+	pthread_cond_broadcast(&neighbours->changed);
 }
 
 /* With the lock. */
 static void introduce(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way)
 {
-	if (has_way(lane, slot, way) || find_offer(&engine->neighbours, lane, slot, way))
+	struct neighbours *neighbours = &engine->neighbours;
+
+	if (has_way(lane, slot, way) || find_offer(neighbours, lane, slot, way))
 		return;
 	if (slot == engine->slot.number)
 		meet_oneself(engine, lane, way);
-	else
-		offer(engine, lane, slot, way);
+	else if (offer(engine, lane, slot, way))
+		return;
+	if (!has_way(lane, slot, way))
+		decline(neighbours, lane, slot, way);
+	pthread_cond_broadcast(&neighbours->changed);
+}
+
+static bool is_open(struct lane *lane, uint32_t slot, uint32_t way)
+{
+	bool is;
+
+	lane_lock(lane);
+	is = samehost_is_open(lane->samehost, slot, way);
+	if (is) {
+		lane_run(lane, lane_now()); /* which asks */
+		is = samehost_is_open(lane->samehost, slot, way);
+	}
+	lane_unlock(lane);
+	return is;
 }
 
 void neighbours_meet(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way)
 {
 	struct neighbours *neighbours = &engine->neighbours;
 
-	if (neighbours->is_off || has_way(lane, slot, way))
+	if (neighbours->is_off || !is_open(lane, slot, way))
 		return;
 	pthread_mutex_lock(&neighbours->lock);
-	introduce(engine, lane, slot, way);
-	wait_for(neighbours, lane, slot, way);
+	while (is_open(lane, slot, way))
+		pthread_cond_wait(&neighbours->changed, &neighbours->lock);
 	pthread_mutex_unlock(&neighbours->lock);
 }
 
-void neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slot, uint32_t way)
+int neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slot, uint32_t way)
 {
 	struct mail_address to;
 	struct meeting meeting;
 	struct iovec iov = {&meeting, sizeof(meeting)};
 
-	if (engine->neighbours.is_off)
-		return;
 	meeting_head(&meeting, MEETING_INTRODUCE);
 	meeting.lane = lane->index;
 	meeting.slot = slot;
 	meeting.way = way;
 	mail_address_of_slot(engine->slot.number, &to);
-	mail_send(engine->slot.fd, &to, &iov, 1, NULL, 0);
+	return mail_send(engine->slot.fd, &to, &iov, 1, NULL, 0);
 }
 
 /* ---- mail ---- */
 
-static void send_acceptance(struct engine *engine, const struct meeting *offer,
-			    const struct lane *lane, const struct mail *mail)
+/* Without a lane: no, thank you. */
+static void send_answer(struct engine *engine, const struct meeting *offer, const struct lane *lane,
+			const struct mail *mail)
 {
 	struct meeting meeting;
-	struct iovec iov = {&meeting, sizeof(meeting)};
 
 	meeting_head(&meeting, MEETING_ACCEPT);
-	meeting.lanes = engine->lane_count;
+	meeting.lanes = lane ? engine->lane_count : 0;
 	meeting.question = offer->question;
 	meeting.slot = engine->slot.number;
 	meeting.way = offer->way;
-	mail_send(engine->slot.fd, &mail->from, &iov, 1, &lane->kick_fd, 1);
+	post(engine, &mail->from, &meeting, lane ? &lane->kick_fd : NULL, lane != NULL);
 }
 
 /* The descriptors are the mail's until they are taken out of it. */
@@ -351,11 +368,24 @@ static void read_offer(struct engine *engine, const struct meeting *meeting, str
 	if (!channel ||
 	    !add(lane, channel, meeting->slot, ways_to(meeting->lane, meeting->lanes))) {
 		free(neighbour);
+		send_answer(engine, meeting, NULL, mail);
 		return;
 	}
 	mail->fds[2] = -1;
 	cds_list_add_tail(&neighbour->node, &engine->neighbours.list);
-	send_acceptance(engine, meeting, lane, mail);
+	send_answer(engine, meeting, lane, mail);
+	pthread_cond_broadcast(&engine->neighbours.changed);
+}
+
+/* With the lock. */
+static void give_up(struct neighbours *neighbours, struct neighbour *neighbour)
+{
+	struct lane *lane = neighbour->lane;
+	uint32_t slot = neighbour->slot, way = neighbour->way;
+
+	forget(neighbour);
+	if (!has_way(lane, slot, way)) /* the other side may have offered one too */
+		decline(neighbours, lane, slot, way);
 }
 
 static struct neighbour *find_numbered(struct neighbours *neighbours, uint32_t slot,
@@ -387,15 +417,21 @@ static void read_acceptance(struct engine *engine, const struct meeting *meeting
 			channel = NULL;
 	}
 	neighbour->channel = channel;
-	if (!channel)
-		forget(neighbour);
-	pthread_cond_broadcast(&engine->neighbours.changed);
+	if (channel)
+		pthread_cond_broadcast(&engine->neighbours.changed);
+	else
+		give_up(&engine->neighbours, neighbour);
 }
 
 void neighbours_read(struct engine *engine, const struct meeting *meeting, struct mail *mail)
 {
-	if (engine->neighbours.is_off || meeting->way >= SAMEHOST_WAYS)
+	if (meeting->way >= SAMEHOST_WAYS)
 		return;
+	if (engine->neighbours.is_off) {
+		if (meeting->type == MEETING_OFFER)
+			send_answer(engine, meeting, NULL, mail);
+		return;
+	}
 	pthread_mutex_lock(&engine->neighbours.lock);
 	if (meeting->type == MEETING_OFFER)
 		read_offer(engine, meeting, mail);
@@ -408,14 +444,18 @@ void neighbours_read(struct engine *engine, const struct meeting *meeting, struc
 
 /* ---- lifelines ---- */
 
-unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room)
+unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room,
+			     int *timeout_ms)
 {
 	struct neighbour *neighbour;
 	unsigned int count = 0;
 
+	*timeout_ms = -1;
 	pthread_mutex_lock(&neighbours->lock);
 	cds_list_for_each_entry (neighbour, &neighbours->list, node)
-		if (neighbour->channel && count < room)
+		if (!neighbour->channel)
+			*timeout_ms = LOOK_MS;
+		else if (count < room)
 			fds[count++] = (struct pollfd){neighbour->lifeline, POLLIN, 0};
 	pthread_mutex_unlock(&neighbours->lock);
 	return count;
@@ -436,6 +476,7 @@ void neighbours_polled(struct engine *engine, const struct pollfd *fds, unsigned
 {
 	struct neighbours *neighbours = &engine->neighbours;
 	struct neighbour *neighbour, *next;
+	uint64_t now = lane_now();
 
 	pthread_mutex_lock(&neighbours->lock);
 	for (unsigned int i = 0; i < count; i++) {
@@ -445,5 +486,8 @@ void neighbours_polled(struct engine *engine, const struct pollfd *fds, unsigned
 			if (neighbour->channel && neighbour->lifeline == fds[i].fd)
 				part(neighbour);
 	}
+	cds_list_for_each_entry_safe (neighbour, next, &neighbours->list, node)
+		if (!neighbour->channel && neighbour->deadline <= now)
+			give_up(neighbours, neighbour);
 	pthread_mutex_unlock(&neighbours->lock);
 }

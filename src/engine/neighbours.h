@@ -6,7 +6,7 @@
  * The mail thread does all of it; who needs the channel at once waits a moment.
  *
  * Who does not answer (a program with another version, or none) is reached by UDP. So is everybody
- * with VERBATIM_SAMEHOST=off.
+ * with VERBATIM_SAMEHOST=off, which declines.
  */
 #ifndef ENGINE_NEIGHBOURS_H
 #define ENGINE_NEIGHBOURS_H
@@ -37,20 +37,21 @@ void neighbours_fini(struct neighbours *neighbours);
 /* In the child of a fork. */
 void neighbours_abandon(struct neighbours *neighbours);
 
-/* The lane needs a way to a slot of this host. Waits for it, a fifth of a second at most. No lane's
- * lock is held. */
+/* The lane needs a way to a slot of this host. Waits until it is there, or a fifth of a second
+ * without an answer is over. No lane's lock is held. */
 void neighbours_meet(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way);
 
-/* The same without waiting; under the lane's lock. */
-void neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slot, uint32_t way);
+/* The same without waiting; under the lane's lock. 0 or -errno. */
+int neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slot, uint32_t way);
 
 /* The mail thread's: an OFFER, ACCEPT or INTRODUCE; it takes the descriptors that it keeps out of
  * the mail. */
 void neighbours_read(struct engine *engine, const struct meeting *meeting, struct mail *mail);
 
-/* The mail thread's: lifelines to wait for, at most `room`, and what came of it. How many there
- * are. */
-unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room);
+/* The mail thread's: lifelines to wait for, at most `room`, how many and how long; and what came of
+ * it. */
+unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room,
+			     int *timeout_ms);
 void neighbours_polled(struct engine *engine, const struct pollfd *fds, unsigned int count);
 
 #endif

@@ -351,8 +351,9 @@ bool lane_run(struct lane *lane, uint64_t now)
 		receive_near(lane, now);
 		run_once(lane, now);
 	}
-	if (samehost_wanted(lane->samehost, &slot, &way))
-		neighbours_want(lane->engine, lane, slot, way);
+	while (samehost_wanted(lane->samehost, &slot, &way))
+		if (neighbours_want(lane->engine, lane, slot, way) < 0)
+			samehost_settle(lane->samehost, slot, way);
 	return did;
 }
 

@@ -18,7 +18,7 @@
 enum {
 	BATCH_PACKETS = 64, /* from a channel at a time, so that answers leave in between */
 	LOCALS_MAX = 64,
-	WANT_EVERY = 1024,
+	WANTED_MAX = 16,
 };
 
 /* How a RING_ADDRESS record looks. */
@@ -42,6 +42,12 @@ struct channel {
 	bool is_touched;
 };
 
+enum way_state {
+	WAY_UNKNOWN,
+	WAY_ASKED,     /* for a channel: what goes there waits */
+	WAY_ELSEWHERE, /* there is none to be had, for now */
+};
+
 struct local {
 	union ibv_gid gid;
 	uint32_t ifindex;
@@ -57,9 +63,11 @@ struct samehost {
 	uint32_t local_count;
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
 	bool has_touched, is_full;
-	bool is_wanted;
-	uint16_t wants[QPN_SLOTS]; /* packets that had no channel */
-	uint32_t wanted_slot, wanted_way;
+	bool is_off;
+	uint8_t states[QPN_SLOTS][SAMEHOST_WAYS]; /* of a way without a channel */
+	uint16_t passed[QPN_SLOTS];		  /* packets that went elsewhere */
+	uint16_t wanted[WANTED_MAX];		  /* slot * SAMEHOST_WAYS + way */
+	uint32_t wanted_count;
 };
 
 /* ---- channels ---- */
@@ -123,26 +131,41 @@ bool samehost_is_local(const struct samehost *samehost, const struct av *av)
 	return is_same(&av->sgid, &av->dgid) || local_find(samehost, &av->dgid);
 }
 
-/* Not with each packet: there may be nobody to share memory with. */
-static void want(struct samehost *samehost, uint32_t dest_qp)
+/* Who has no channel to offer now may have one later: another process, in the same slot. */
+static void ask(struct samehost *samehost, uint32_t slot, uint32_t way)
 {
-	if (samehost->wants[dest_qp >> QPN_SLOT_SHIFT]++ % WANT_EVERY)
+	if (samehost->wanted_count == WANTED_MAX)
 		return;
-	samehost->is_wanted = true;
-	samehost->wanted_slot = dest_qp >> QPN_SLOT_SHIFT;
-	samehost->wanted_way = samehost_way(dest_qp);
+	samehost->states[slot][way] = WAY_ASKED;
+	samehost->wanted[samehost->wanted_count++] = (uint16_t)(slot * SAMEHOST_WAYS + way);
 }
 
-static struct channel *way_of(struct samehost *samehost, const struct av *av, uint32_t dest_qp)
+bool samehost_is_open(struct samehost *samehost, uint32_t slot, uint32_t way)
 {
-	struct channel *channel;
+	if (samehost->way_to[slot][way])
+		return false;
+	if (samehost->states[slot][way] == WAY_UNKNOWN)
+		ask(samehost, slot, way);
+	return samehost->states[slot][way] != WAY_ELSEWHERE;
+}
 
-	if (dest_qp <= QPN_GSI || dest_qp == QPN_MULTICAST || !samehost_is_local(samehost, av))
-		return NULL;
-	channel = samehost->way_to[dest_qp >> QPN_SLOT_SHIFT][samehost_way(dest_qp)];
-	if (!channel)
-		want(samehost, dest_qp);
-	return channel;
+/* False if the packet has to wait. Without a channel it goes elsewhere. */
+static bool choose(struct samehost *samehost, const struct av *av, uint32_t dest_qp,
+		   struct channel **channel)
+{
+	uint32_t slot = dest_qp >> QPN_SLOT_SHIFT, way = samehost_way(dest_qp);
+
+	*channel = NULL;
+	if (samehost->is_off || dest_qp <= QPN_GSI || dest_qp == QPN_MULTICAST ||
+	    !samehost_is_local(samehost, av))
+		return true;
+	*channel = samehost->way_to[slot][way];
+	if (*channel)
+		return true;
+	if (samehost->states[slot][way] == WAY_UNKNOWN ||
+	    (samehost->states[slot][way] == WAY_ELSEWHERE && ++samehost->passed[slot] == 0))
+		ask(samehost, slot, way);
+	return samehost->states[slot][way] == WAY_ELSEWHERE;
 }
 
 static bool has_address(const struct channel *channel, const struct av *av)
@@ -181,9 +204,13 @@ static void touch(struct samehost *samehost, struct channel *channel)
 static uint8_t *reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
-	struct channel *channel = way_of(samehost, av, dest_qp);
+	struct channel *channel;
 	uint8_t *bytes = NULL;
 
+	if (!choose(samehost, av, dest_qp, &channel)) {
+		samehost->is_full = true;
+		return NULL;
+	}
 	samehost->reserved = channel;
 	if (!channel)
 		return samehost->elsewhere->reserve(samehost->elsewhere, av, dest_qp, size);
@@ -326,7 +353,7 @@ void samehost_stay_awake(struct samehost *samehost)
 
 /* ---- life ---- */
 
-struct samehost *samehost_open(struct outbox *elsewhere)
+struct samehost *samehost_open(struct outbox *elsewhere, bool is_off)
 {
 	struct samehost *samehost = calloc(1, sizeof(*samehost));
 
@@ -334,6 +361,7 @@ struct samehost *samehost_open(struct outbox *elsewhere)
 		return NULL;
 	samehost->outbox = (struct outbox){.reserve = reserve, .commit = commit};
 	samehost->elsewhere = elsewhere;
+	samehost->is_off = is_off;
 	return samehost;
 }
 
@@ -393,8 +421,10 @@ void samehost_remove(struct samehost *samehost, struct channel *channel)
 {
 	for (uint32_t slot = 0; slot < QPN_SLOTS; slot++)
 		for (uint32_t way = 0; way < SAMEHOST_WAYS; way++)
-			if (samehost->way_to[slot][way] == channel)
+			if (samehost->way_to[slot][way] == channel) {
 				samehost->way_to[slot][way] = NULL;
+				samehost->states[slot][way] = WAY_UNKNOWN;
+			}
 	for (uint32_t i = 0; i < samehost->channel_count; i++)
 		if (samehost->channels[i] == channel) {
 			samehost->channels[i] = samehost->channels[--samehost->channel_count];
@@ -411,10 +441,17 @@ bool samehost_has_way(const struct samehost *samehost, uint32_t slot, uint32_t w
 
 bool samehost_wanted(struct samehost *samehost, uint32_t *slot, uint32_t *way)
 {
-	bool is_wanted = samehost->is_wanted;
+	uint16_t wanted;
 
-	samehost->is_wanted = false;
-	*slot = samehost->wanted_slot;
-	*way = samehost->wanted_way;
-	return is_wanted;
+	if (!samehost->wanted_count)
+		return false;
+	wanted = samehost->wanted[--samehost->wanted_count];
+	*slot = wanted / SAMEHOST_WAYS;
+	*way = wanted % SAMEHOST_WAYS;
+	return true;
+}
+
+void samehost_settle(struct samehost *samehost, uint32_t slot, uint32_t way)
+{
+	samehost->states[slot][way] = WAY_ELSEWHERE;
 }

@@ -47,8 +47,9 @@ void channel_close(struct channel *channel);
 /* In the child of a fork: closes descriptors alone; the memory did not come along. */
 void channel_abandon(struct channel *channel);
 
-/* `elsewhere` is for all that has no channel. NULL without memory. */
-struct samehost *samehost_open(struct outbox *elsewhere);
+/* `elsewhere` is for all that has no channel; with `is_off` nothing ever has. NULL without memory.
+ */
+struct samehost *samehost_open(struct outbox *elsewhere, bool is_off);
 void samehost_close(struct samehost *samehost); /* with all its channels */
 void samehost_abandon(struct samehost *samehost);
 
@@ -65,11 +66,16 @@ int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t sl
 void samehost_remove(struct samehost *samehost, struct channel *channel);
 bool samehost_has_way(const struct samehost *samehost, uint32_t slot, uint32_t way);
 
+/* Whether it is not settled yet if there is a channel. Asks for one, if that was not done. */
+bool samehost_is_open(struct samehost *samehost, uint32_t slot, uint32_t way);
+
 /*
- * A slot and a way that packets went to without a channel, since this was asked last: someone
- * should make one. False if there is none.
+ * A slot and a way that there are packets for and no channel yet: someone should make one. There is
+ * no room for such packets in the outbox until samehost_add(), or samehost_settle(), which says
+ * that there won't be one: so what goes by UDP is not overtaken. False if nothing is wanted.
  */
 bool samehost_wanted(struct samehost *samehost, uint32_t *slot, uint32_t *way);
+void samehost_settle(struct samehost *samehost, uint32_t slot, uint32_t way);
 
 /* Rings the bells of those who sleep. False if a ring had no room since the last time: try again in
  * some tens of microseconds. */

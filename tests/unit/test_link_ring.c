@@ -270,8 +270,8 @@ static void open_hosts(struct hosts *h)
 	struct av av = av_to(2);
 
 	memset(&seen, 0, sizeof(seen));
-	h->a = samehost_open(&elsewhere);
-	h->b = samehost_open(&elsewhere);
+	h->a = samehost_open(&elsewhere, false);
+	h->b = samehost_open(&elsewhere, false);
 	h->bell = eventfd(0, EFD_NONBLOCK);
 	h->memory = map(channel_bytes());
 	h->at_a = channel_open(h->memory, true, false, dup(h->bell));
@@ -322,21 +322,51 @@ static void all_else_goes_elsewhere(void **state)
 	(void)state;
 	open_hosts(&h);
 	send(h.a, 3, DEST_QP, 40); /* another host's address */
-	assert_false(samehost_wanted(h.a, &slot, &way));
 	send(h.a, 2, QPN_GSI, 40);
-	send(h.a, 2, 0x080001, 40); /* no channel to that slot */
-	send(h.a, 2, DEST_QP + 1, 40);
-	assert_int_equal(seen.elsewhere, 4);
+	assert_int_equal(seen.elsewhere, 2);
+	assert_false(samehost_wanted(h.a, &slot, &way));
+	close_hosts(&h);
+}
+
+static void what_wants_a_channel_waits_until_that_is_settled(void **state)
+{
+	struct outbox *outbox;
+	uint32_t slot, way;
+	struct hosts h;
+	struct av av = av_to(2);
+
+	(void)state;
+	open_hosts(&h);
+	outbox = samehost_outbox(h.a);
+	assert_null(outbox->reserve(outbox, &av, DEST_QP + 1, 40));
+	assert_null(outbox->reserve(outbox, &av, DEST_QP + 1, 40));
+	assert_false(samehost_flush(h.a));
 	assert_true(samehost_wanted(h.a, &slot, &way));
 	assert_int_equal(slot, 7);
 	assert_int_equal(way, 3);
 	assert_false(samehost_wanted(h.a, &slot, &way));
-	assert_int_equal(samehost_receive(h.b, find, deliver, NULL), 0);
+	samehost_settle(h.a, slot, way);
+	send(h.a, 2, DEST_QP + 1, 40);
+	assert_int_equal(seen.elsewhere, 1);
+	assert_false(samehost_wanted(h.a, &slot, &way));
 	samehost_remove(h.a, h.at_a);
-	send(h.a, 2, DEST_QP, 40);
-	assert_int_equal(seen.elsewhere, 5);
 	channel_close(h.at_a);
+	assert_null(outbox->reserve(outbox, &av, DEST_QP, 40));
+	assert_true(samehost_wanted(h.a, &slot, &way));
 	close_hosts(&h);
+}
+
+static void off_is_off(void **state)
+{
+	struct samehost *lane = samehost_open(&elsewhere, true);
+	uint32_t slot, way;
+
+	(void)state;
+	memset(&seen, 0, sizeof(seen));
+	send(lane, 1, OWN_QP, 40);
+	assert_int_equal(seen.elsewhere, 1);
+	assert_false(samehost_wanted(lane, &slot, &way));
+	samehost_close(lane);
 }
 
 static void a_sleeper_is_woken_and_a_full_ring_told_of(void **state)
@@ -368,7 +398,7 @@ static void a_sleeper_is_woken_and_a_full_ring_told_of(void **state)
 
 static void a_lane_may_send_to_itself(void **state)
 {
-	struct samehost *lane = samehost_open(&elsewhere);
+	struct samehost *lane = samehost_open(&elsewhere, false);
 	struct channel *channel = channel_open(map(channel_bytes()), true, true, -1);
 	struct av av = av_to(1);
 
@@ -395,6 +425,8 @@ int main(void)
 	    cmocka_unit_test(nonsense_breaks_the_ring),
 	    cmocka_unit_test(packets_of_the_host_take_the_channel),
 	    cmocka_unit_test(all_else_goes_elsewhere),
+	    cmocka_unit_test(what_wants_a_channel_waits_until_that_is_settled),
+	    cmocka_unit_test(off_is_off),
 	    cmocka_unit_test(a_sleeper_is_woken_and_a_full_ring_told_of),
 	    cmocka_unit_test(a_lane_may_send_to_itself),
 	};
