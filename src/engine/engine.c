@@ -179,6 +179,8 @@ static int start(struct engine **result)
 	}
 	if (error == 0)
 		error = start_threads(engine);
+	if (error == 0)
+		neighbours_meet_oneself(engine);
 	if (error)
 		end(engine);
 	else

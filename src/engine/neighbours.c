@@ -165,10 +165,9 @@ static bool has_way(struct lane *lane, uint32_t slot, uint32_t way)
 
 /* ---- within the process ---- */
 
-/* A lane that sends to itself needs no bell: it looks when it has sent. */
-static void meet_oneself(struct engine *engine, struct lane *lane, uint32_t way)
+static void meet_lane(struct engine *engine, struct lane *lane, struct lane *other)
 {
-	struct lane *other = engine->lanes[steer_lane(way, engine->lane_count)];
+	uint32_t slot = engine->slot.number;
 	unsigned int ways = ways_to(other->index, engine->lane_count);
 	void *memory, *again;
 	int fd = make_memory(&memory);
@@ -176,14 +175,25 @@ static void meet_oneself(struct engine *engine, struct lane *lane, uint32_t way)
 	if (fd < 0)
 		return;
 	if (other == lane) {
-		add(lane, channel_open(memory, true, true, -1), engine->slot.number, ways);
+		add(lane, channel_open(memory, CHANNEL_OWN, -1), slot, ways);
 	} else if ((again = map(fd))) {
-		add(other, channel_open(again, false, false, dup(lane->kick_fd)),
-		    engine->slot.number, ways_to(lane->index, engine->lane_count));
-		add(lane, channel_open(memory, true, false, dup(other->kick_fd)),
-		    engine->slot.number, ways);
+		add(other, channel_open(again, CHANNEL_BELL_LENT, lane->kick_fd), slot,
+		    ways_to(lane->index, engine->lane_count));
+		add(lane, channel_open(memory, CHANNEL_OFFERED | CHANNEL_BELL_LENT, other->kick_fd),
+		    slot, ways);
+	} else {
+		munmap(memory, channel_bytes());
 	}
 	close(fd);
+}
+
+void neighbours_meet_oneself(struct engine *engine)
+{
+	if (engine->neighbours.is_off)
+		return;
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		for (uint32_t j = i; j < engine->lane_count; j++)
+			meet_lane(engine, engine->lanes[i], engine->lanes[j]);
 }
 
 /* ---- offering ---- */
@@ -278,13 +288,8 @@ static void introduce(struct engine *engine, struct lane *lane, uint32_t slot, u
 
 	if (has_way(lane, slot, way) || find_offer(neighbours, lane, slot, way))
 		return;
-	if (slot == engine->slot.number)
-		meet_oneself(engine, lane, way);
-	else if (offer(engine, lane, slot, way))
-		return;
-	if (!has_way(lane, slot, way))
+	if (slot == engine->slot.number || !offer(engine, lane, slot, way))
 		decline(neighbours, lane, slot, way);
-	pthread_cond_broadcast(&neighbours->changed);
 }
 
 static bool is_open(struct lane *lane, uint32_t slot, uint32_t way)
@@ -355,7 +360,7 @@ static void read_offer(struct engine *engine, const struct meeting *meeting, str
 	    meeting->lane < meeting->lanes && meeting->slot < QPN_SLOTS)
 		memory = take_memory(mail->fds[0]);
 	if (memory)
-		channel = channel_open(memory, false, false, mail->fds[1]);
+		channel = channel_open(memory, 0, mail->fds[1]);
 	if (memory && !channel)
 		munmap(memory, channel_bytes());
 	if (channel) {
@@ -408,7 +413,7 @@ static void read_acceptance(struct engine *engine, const struct meeting *meeting
 	if (!neighbour)
 		return;
 	if (mail->fd_count == 1 && is_lanes(meeting->lanes))
-		channel = channel_open(neighbour->memory, true, false, mail->fds[0]);
+		channel = channel_open(neighbour->memory, CHANNEL_OFFERED, mail->fds[0]);
 	if (channel) {
 		mail->fds[0] = -1;
 		neighbour->memory = NULL;

@@ -37,6 +37,9 @@ void neighbours_fini(struct neighbours *neighbours);
 /* In the child of a fork. */
 void neighbours_abandon(struct neighbours *neighbours);
 
+/* Channels between the lanes of this process. */
+void neighbours_meet_oneself(struct engine *engine);
+
 /* The lane needs a way to a slot of this host. Waits until it is there, or a fifth of a second
  * without an answer is over. No lane's lock is held. */
 void neighbours_meet(struct engine *engine, struct lane *lane, uint32_t slot, uint32_t way);

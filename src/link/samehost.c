@@ -39,6 +39,7 @@ struct channel {
 	void *owner; /* of those coming in; NULL: to be found */
 	void *memory;
 	int bell;
+	bool is_bell_lent;
 	bool is_touched;
 };
 
@@ -77,31 +78,34 @@ size_t channel_bytes(void)
 	return 2 * sizeof(struct ring_memory);
 }
 
-struct channel *channel_open(void *memory, bool offered, bool is_own_end, int bell)
+struct channel *channel_open(void *memory, unsigned int flags, int bell)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
-	struct ring_memory *rings = memory;
+	struct ring_memory *rings = memory, *out, *in;
 
 	if (!channel)
 		return NULL;
-	ring_producer_init(&channel->out, &rings[offered ? 0 : 1]);
-	ring_consumer_init(&channel->in, &rings[offered == is_own_end ? 0 : 1]);
+	out = &rings[flags & (CHANNEL_OFFERED | CHANNEL_OWN) ? 0 : 1];
+	in = &rings[flags & CHANNEL_OWN || !(flags & CHANNEL_OFFERED) ? 0 : 1];
+	ring_producer_init(&channel->out, out);
+	ring_consumer_init(&channel->in, in);
 	channel->memory = memory;
-	channel->bell = bell;
+	channel->bell = flags & CHANNEL_OWN ? -1 : bell;
+	channel->is_bell_lent = flags & CHANNEL_BELL_LENT;
 	return channel;
 }
 
 void channel_close(struct channel *channel)
 {
 	munmap(channel->memory, channel_bytes());
-	if (channel->bell >= 0)
+	if (channel->bell >= 0 && !channel->is_bell_lent)
 		close(channel->bell);
 	free(channel);
 }
 
 void channel_abandon(struct channel *channel)
 {
-	if (channel->bell >= 0)
+	if (channel->bell >= 0 && !channel->is_bell_lent)
 		close(channel->bell);
 }
 

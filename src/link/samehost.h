@@ -35,13 +35,18 @@ static inline uint32_t samehost_way(uint32_t qpn)
 /* What a channel needs of shared memory: both directions. */
 size_t channel_bytes(void);
 
+enum channel_flags {
+	CHANNEL_OFFERED = 1, /* by this end: it sends on the first ring */
+	CHANNEL_OWN = 2,     /* both ends are this one: a lane sends to itself, and needs no bell */
+	CHANNEL_BELL_LENT = 4,
+};
+
 /*
  * A channel over mapped memory (zeroed, channel_bytes()), which becomes its own: channel_close()
- * unmaps it. Who `offered` it sends on the first ring; with is_own_end both ends are this one, a
- * lane that sends to itself. `bell` is a descriptor, an eventfd, to write to when the other side
- * sleeps; it too becomes the channel's own, -1: there is none. NULL without memory.
+ * unmaps it. `bell` is a descriptor, an eventfd, to write to when the other side sleeps; it too
+ * becomes the channel's own, unless it is lent. NULL without memory.
  */
-struct channel *channel_open(void *memory, bool offered, bool is_own_end, int bell);
+struct channel *channel_open(void *memory, unsigned int flags, int bell);
 void channel_close(struct channel *channel);
 
 /* In the child of a fork: closes descriptors alone; the memory did not come along. */

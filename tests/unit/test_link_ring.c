@@ -274,9 +274,8 @@ static void open_hosts(struct hosts *h)
 	h->b = samehost_open(&elsewhere, false);
 	h->bell = eventfd(0, EFD_NONBLOCK);
 	h->memory = map(channel_bytes());
-	h->at_a = channel_open(h->memory, true, false, dup(h->bell));
-	h->at_b =
-	    channel_open(mremap(h->memory, 0, channel_bytes(), MREMAP_MAYMOVE), false, false, -1);
+	h->at_a = channel_open(h->memory, CHANNEL_OFFERED, dup(h->bell));
+	h->at_b = channel_open(mremap(h->memory, 0, channel_bytes(), MREMAP_MAYMOVE), 0, -1);
 	samehost_set_local(h->a, &av.sgid, 9);
 	samehost_set_local(h->a, &av.dgid, 9);
 	samehost_set_local(h->b, &av.sgid, 9);
@@ -399,7 +398,7 @@ static void a_sleeper_is_woken_and_a_full_ring_told_of(void **state)
 static void a_lane_may_send_to_itself(void **state)
 {
 	struct samehost *lane = samehost_open(&elsewhere, false);
-	struct channel *channel = channel_open(map(channel_bytes()), true, true, -1);
+	struct channel *channel = channel_open(map(channel_bytes()), CHANNEL_OWN, -1);
 	struct av av = av_to(1);
 
 	(void)state;
