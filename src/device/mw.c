@@ -74,8 +74,9 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **mw)
 				      : refuse(REASON_NO_MEMORY, "for the table of windows");
 	}
 	new->ibv.handle = new->index;
-	mw_set_rkey(new, MW_KEY | new->index << INDEX_SHIFT |
-			     (adapter->host->random(adapter) & (CHANCE_MASK | BINDING_MASK)));
+	new->key = MW_KEY | new->index << INDEX_SHIFT |
+		   (adapter->host->random(adapter) & (CHANCE_MASK | BINDING_MASK));
+	mw_set_rkey(new, new->key);
 	atomic_fetch_add(&pd->users, 1);
 	*mw = new;
 	return 0;
@@ -162,7 +163,7 @@ static enum reason check_window(const struct qp *qp, const struct mw *mw,
 		return REASON_BIND_ACCESS;
 	if (!is_type_2)
 		return bind->access & IBV_ACCESS_ZERO_BASED ? REASON_BIND_ACCESS : REASON_NONE;
-	if ((bind->rkey ^ mw->ibv.rkey) & ~(uint32_t)BINDING_MASK)
+	if ((bind->rkey ^ mw->key) & ~(uint32_t)BINDING_MASK)
 		return REASON_BIND_KEY;
 	if (mw->mr)
 		return REASON_BIND_IS_BOUND;

@@ -36,6 +36,7 @@ struct mw {
 	struct adapter *adapter;
 	struct pd *pd;
 	uint32_t index;
+	uint32_t key; /* the bits of its rkeys that stay; ibv.rkey is the program's to change */
 
 	pthread_rwlock_t lock; /* guards ibv.rkey of type 1, and what follows */
 	struct mr *mr;	       /* that it is bound to; NULL: to none */
