@@ -184,14 +184,9 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	wqe->flush.level = level;
 }
 
-static void refuse_op(struct ibv_qp_ex *ex, const char *name)
-{
-	keep_error(face_of_qp(qp_of_ex(ex)), refuse(REASON_NOT_IMPLEMENTED, "%s", name));
-}
-
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	refuse_op(ex, "ibv_wr_send_tso");
+	keep_error(face_of_qp(qp_of_ex(ex)), refuse(REASON_SEND_TSO, "QP %#x", ex->qp_base.qp_num));
 }
 
 /* ---- setters ---- */

@@ -252,6 +252,9 @@ static void every_misuse_of_the_builder_is_refused(void **state)
 	start(1);
 	ibv_wr_set_xrc_srqn(ex, 1);
 	refused(EINVAL, REASON_SEND_NO_REQUEST);
+	start(1);
+	ibv_wr_send_tso(ex, a.buffer, 54, 1000);
+	refused(EOPNOTSUPP, REASON_SEND_TSO);
 	ibv_wr_start(ex);
 	for (int i = 0; i < 17; i++)
 		ibv_wr_atomic_write(ex, b.mr->rkey, (uintptr_t)b.buffer, &value);
