@@ -235,6 +235,8 @@ ssize_t rs_datagram_send(struct rsock *rs, const void *data, size_t length, int 
 ssize_t rs_datagram_receive(struct rsock *rs, void *data, size_t length, int flags,
 			    struct sockaddr *from, socklen_t *from_length);
 short rs_datagram_events(struct rsock *rs);
+/* Gets ready for poll() on the descriptor that it returns. */
+int rs_datagram_arm(struct rsock *rs);
 
 static inline void rs_lock(struct rsock *rs)
 {

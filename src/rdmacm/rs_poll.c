@@ -81,6 +81,15 @@ struct wait {
 	nfds_t count;
 };
 
+static int fd_to_wait_on(struct rsock *rs)
+{
+	if (rs->type == SOCK_DGRAM)
+		return rs_datagram_arm(rs);
+	if (rs->state == RS_LISTENING)
+		return rs->ready_fd;
+	return rs->channel ? rs->channel->fd : rs->fd;
+}
+
 static void enter(struct wait *wait, struct pollfd *fds, int wake)
 {
 	wait->kernel[0] = (struct pollfd){.fd = wake, .events = POLLIN};
@@ -96,12 +105,10 @@ static void enter(struct wait *wait, struct pollfd *fds, int wake)
 		rs_lock(rs);
 		wait->pollers[i].wake = wake;
 		cds_list_add(&wait->pollers[i].node, &rs->pollers);
-		kernel[0] = (struct pollfd){.fd = rs->state == RS_LISTENING ? rs->ready_fd
-						  : rs->channel		    ? rs->channel->fd
-									    : rs->fd,
-					    .events = POLLIN};
+		kernel[0] = (struct pollfd){.fd = fd_to_wait_on(rs), .events = POLLIN};
 		kernel[1] = (struct pollfd){.fd = rs->comp ? rs->comp->fd : -1, .events = POLLIN};
-		rs_arm(rs);
+		if (rs->type == SOCK_STREAM)
+			rs_arm(rs);
 		rs_unlock(rs);
 	}
 }
