@@ -72,7 +72,8 @@ struct rdma_event_channel *rdma_create_event_channel(void)
  * Programs with a thread that reads events (rping, and those made after it) destroy the channel
  * while that thread is about to read again. On the kernel's descriptor it mostly sleeps in the call
  * by then, and goes on doing so. So that the few nanoseconds in between do not end the program, the
- * last channels that were destroyed stay readable, and empty.
+ * last channels that were destroyed stay readable, and empty; at exit as well, when such a thread
+ * still runs.
  */
 static struct channel *destroyed[4];
 static unsigned int destroyed_count;
@@ -90,13 +91,6 @@ void rdma_destroy_event_channel(struct rdma_event_channel *cm_channel)
 	channel_empty(channel);
 	*place = channel;
 	manager_unlock();
-}
-
-__attribute__((destructor)) static void free_destroyed(void)
-{
-	for (size_t i = 0; i < sizeof(destroyed) / sizeof(destroyed[0]); i++)
-		if (destroyed[i])
-			channel_free(destroyed[i]);
 }
 
 /* ---- events ---- */
