@@ -2,6 +2,7 @@
 /*
  * Memory windows: their life, binding and invalidation (10.6.7), and access through them.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,6 +25,13 @@ enum {
 		       IBV_ACCESS_FLUSH_PERSISTENT | IBV_ACCESS_OPTIONAL_RANGE,
 	ACCESS_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
+
+/* Peers without pause must not keep a binding waiting: it waits under its lane's lock. */
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#define WRITERS_FIRST PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#else
+#define WRITERS_FIRST PTHREAD_RWLOCK_INITIALIZER
+#endif
 
 static uint32_t index_of(uint32_t rkey)
 {
@@ -64,7 +72,7 @@ int mw_create(struct pd *pd, enum ibv_mw_type type, struct mw **mw)
 	new->pd = pd;
 	new->ibv.pd = &pd->ibv;
 	new->ibv.type = type;
-	pthread_rwlock_init(&new->lock, NULL);
+	new->lock = (pthread_rwlock_t)WRITERS_FIRST;
 	ret = table_add(&adapter->mws, 1, 0, new, &new->index);
 	if (ret) {
 		pthread_rwlock_destroy(&new->lock);

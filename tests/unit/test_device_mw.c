@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: what binds and what does not, who may come in by which key, and when it ends. */
+#include <sched.h>
+
 #include "fixture.h"
 #include "device/access.h"
 #include "device/mw.h"
@@ -377,6 +379,63 @@ static void no_window_gets_to_a_region_on_its_way_out(void **state)
 	mr = region(o.pd, (uintptr_t)memory, REGION);
 }
 
+/* ---- several lanes ---- */
+
+static atomic_uint current_key;
+static atomic_bool is_over;
+static atomic_uint written;
+
+/* What a lane does for a peer that writes without pause, with a key that may be old. */
+static void *write_without_pause(void *by)
+{
+	struct access access;
+
+	while (!atomic_load(&is_over)) {
+		uint32_t rkey = atomic_load(&current_key);
+
+		for (unsigned int half = 0; half < 2; half++) {
+			if (access_begin(by, ((struct qp *)by)->pd, rkey, at(half * 128), 128,
+					 IBV_ACCESS_REMOTE_WRITE, &access))
+				continue;
+			sched_yield(); /* long copies are rare, but there are */
+			for (int i = 0; i < 64; i++)
+				access.place[by == qp ? i : 64 + i] = 1;
+			access_end(&access);
+			atomic_fetch_add(&written, 1);
+		}
+	}
+	return NULL;
+}
+
+/* When a binding is done, nobody is still within the old one, and nobody gets there any more. */
+static void who_was_within_is_out_when_the_window_goes(void **state)
+{
+	struct mw_bind bind = binding(one);
+	pthread_t threads[2];
+
+	atomic_store(&is_over, false);
+	atomic_store(&written, 0);
+	bind.length = 128;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+		    pthread_create(&threads[i], NULL, write_without_pause, i ? other : qp), 0);
+	for (int turn = 0; turn < 2000 || atomic_load(&written) < 1000; turn++) {
+		unsigned int half = turn % 2, left = 1 - half;
+
+		bind.rkey = ibv_inc_rkey(bind.rkey);
+		bind.addr = at(half * 128);
+		assert_int_equal(mw_bind(qp, &bind), REASON_NONE);
+		atomic_store(&current_key, bind.rkey);
+		memset(memory + left * 128, 0, 128);
+		for (int look = 0; look < 20; look++)
+			for (int i = 0; i < 128; i++)
+				assert_int_equal(memory[left * 128 + i], 0);
+	}
+	atomic_store(&is_over, true);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static void posting_finds_what_can_never_be(void **state)
 {
 	struct ibv_mw_bind_info info = {.mr = &mr->ibv, .addr = at(0), .length = 8};
@@ -437,6 +496,7 @@ int main(void)
 	    MW_TEST(what_is_gone_is_not_bound),
 	    MW_TEST(a_region_with_windows_stays),
 	    MW_TEST(no_window_gets_to_a_region_on_its_way_out),
+	    MW_TEST(who_was_within_is_out_when_the_window_goes),
 	    MW_TEST(posting_finds_what_can_never_be),
 	    MW_TEST(the_device_says_that_it_has_windows),
 	};
