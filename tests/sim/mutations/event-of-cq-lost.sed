@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # A completion does not wake an armed CQ if there is another one already.
 # file: src/device/cq.c
-s/^\tif \(cq->arm == CQ_ARMED_NEXT \|\|$/\tif ((cq->arm == CQ_ARMED_NEXT \&\& count_locked(cq) > 1) ||/
+s/^\tbool is_wanted = cq->arm == CQ_ARMED_NEXT \|\|$/\tbool is_wanted = (cq->arm == CQ_ARMED_NEXT \&\& count_locked(cq) > 1) ||/
