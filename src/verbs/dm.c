@@ -116,7 +116,8 @@ struct dm_memory *dm_memory_of(int fd, size_t size)
 	if (ret) {
 		close(fd);
 		free(memory);
-		errno = no_memory(ret, size);
+		errno = ret == -EINVAL ? refuse(REASON_IMPORT_MEMORY, "%zu bytes", size)
+				       : no_memory(ret, size);
 		return NULL;
 	}
 	memory->size = size;

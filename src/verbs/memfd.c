@@ -93,7 +93,8 @@ int memfd_map(struct memfd *memfd, int fd, size_t size)
 	struct stat file;
 
 	memfd->length = round_up(size, page);
-	if (fstat(fd, &file) || file.st_size < (off_t)memfd->length || memfd->length < size)
+	if (fstat(fd, &file) || file.st_size < (off_t)memfd->length || memfd->length < size ||
+	    !(fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK))
 		return -EINVAL;
 	memfd->place = map(fd, memfd->length, page);
 	if (!memfd->place)

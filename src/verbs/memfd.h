@@ -19,7 +19,8 @@ struct memfd {
 /* `alignment` is a power of two, or 0. 0 or -errno. Its size is sealed: no access can fault. */
 int memfd_create_mapped(struct memfd *memfd, const char *name, size_t size, size_t alignment);
 
-/* The same of a descriptor from elsewhere, which becomes the memfd's. */
+/* The same of a descriptor from elsewhere, which becomes the memfd's; -EINVAL if it is not sealed.
+ */
 int memfd_map(struct memfd *memfd, int fd, size_t size);
 void memfd_unmap(struct memfd *memfd);
 

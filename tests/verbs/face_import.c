@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "live.h"
@@ -184,6 +185,133 @@ static void what_is_not_there_to_import(void **state)
 	ibv_unimport_pd(pd2);
 	close(fd);
 	close(empty);
+}
+
+/* ---- somebody's word ---- */
+
+/* What a context's file is like, as far as these tests go. */
+struct forged {
+	char magic[8];
+	uint32_t version;
+	int32_t pid, cmd_fd;
+	uint32_t high;
+	char device[IBV_SYSFS_NAME_MAX];
+};
+
+/* A copy of our context's file that says what `forge` makes of it. */
+static int forged_file(void (*forge)(struct forged *head), unsigned int seals)
+{
+	int fd = memfd_create("forged", MFD_ALLOW_SEALING);
+	off_t size = lseek(context->cmd_fd, 0, SEEK_END);
+	struct forged head;
+
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(pread(context->cmd_fd, &head, sizeof(head), 0), sizeof(head));
+	head.cmd_fd = fd;
+	if (forge)
+		forge(&head);
+	assert_int_equal(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void no_magic(struct forged *head)
+{
+	head->magic[0]++;
+}
+
+static void other_version(struct forged *head)
+{
+	head->version++;
+}
+
+static void endless_name(struct forged *head)
+{
+	memset(head->device, 'x', sizeof(head->device));
+}
+
+static void unknown_device(struct forged *head)
+{
+	strcpy(head->device, "mlx5_77");
+}
+
+static void another_process(struct forged *head)
+{
+	head->pid = getppid();
+}
+
+static void a_file_that_somebody_forged(void **state)
+{
+	static const struct {
+		void (*forge)(struct forged *head);
+		int error;
+		enum reason reason;
+	} tries[] = {
+	    {no_magic, EINVAL, REASON_IMPORT_FD},
+	    {other_version, EINVAL, REASON_IMPORT_FD},
+	    {endless_name, EINVAL, REASON_IMPORT_FD},
+	    {unknown_device, ENODEV, REASON_IMPORT_DEVICE},
+	    {another_process, EPERM, REASON_IMPORT_MAKER},
+	};
+	int fd;
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		fd = forged_file(tries[i].forge, F_SEAL_SHRINK);
+		assert_refused_null(ibv_import_device(fd), tries[i].error, tries[i].reason, "");
+		close(fd);
+	}
+	fd = forged_file(NULL, F_SEAL_GROW); /* it could be cut off under our eyes */
+	assert_refused_null(ibv_import_device(fd), EINVAL, REASON_IMPORT_FD, "cmd_fd");
+	close(fd);
+}
+
+/* One that is well made opens, and its objects are taken at their word only as far as that goes. */
+static void objects_that_somebody_made_up(void **state)
+{
+	struct {
+		uint32_t kind, handle, pd_handle, access, lkey, rkey;
+		uint64_t iova, length, addr;
+		int32_t fd;
+		uint32_t reserved;
+		uint64_t inode, offset;
+	} entries[] = {
+	    {0},
+	    {.kind = 1, .handle = 1},
+	    {.kind = 2, .handle = 2, .pd_handle = 1, .length = UINT64_MAX, .addr = 4096, .fd = -1},
+	    {.kind = 2, .handle = 3, .pd_handle = 1, .length = 64, .fd = 1 << 20},
+	    {.kind = 3, .handle = 4, .length = UINT64_MAX, .fd = -1},
+	    {.kind = 3, .handle = 5, .length = 4096, .fd = 0},
+	};
+	enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
+	int fd = memfd_create("made up", MFD_ALLOW_SEALING);
+	off_t size = lseek(context->cmd_fd, 0, SEEK_END);
+	struct ibv_context *made_up;
+	struct forged head;
+	struct ibv_pd *domain;
+	struct stat file;
+
+	assert_int_equal(pread(context->cmd_fd, &head, sizeof(head), 0), sizeof(head));
+	head.cmd_fd = fd;
+	head.high = UINT32_MAX;
+	assert_int_equal(fstat(fd, &file), 0);
+	entries[3].inode = entries[5].inode = file.st_ino;
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(pwrite(fd, &head, sizeof(head), 0), sizeof(head));
+	assert_int_equal(pwrite(fd, entries, sizeof(entries), (sizeof(head) + 7) & ~7ul),
+			 sizeof(entries));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	made_up = ibv_import_device(dup(fd));
+	assert_non_null(made_up);
+	domain = ibv_import_pd(made_up, 1);
+	assert_non_null(domain);
+	assert_refused_null(ibv_import_mr(domain, 2), EOPNOTSUPP, REASON_IMPORT_MEMORY, "MR 2");
+	assert_refused_null(ibv_import_mr(domain, 3), EOPNOTSUPP, REASON_IMPORT_MEMORY, "MR 3");
+	assert_refused_null(ibv_import_dm(made_up, 4), EOPNOTSUPP, REASON_IMPORT_MEMORY, "DM 4");
+	assert_refused_null(ibv_import_dm(made_up, 5), EOPNOTSUPP, REASON_IMPORT_MEMORY, "DM 5");
+	assert_refused_null(ibv_import_mr(domain, 99), ENOENT, REASON_IMPORT_HANDLE, "MR 99");
+	ibv_unimport_pd(domain);
+	assert_int_equal(ibv_close_device(made_up), 0);
+	close(fd);
 }
 
 /* ---- from another process ---- */
@@ -404,6 +532,8 @@ int main(void)
 	    IMPORT_TEST(a_pd_is_the_same_for_all_who_import_it),
 	    IMPORT_TEST(device_memory_is_one_for_both),
 	    IMPORT_TEST(what_is_not_there_to_import),
+	    cmocka_unit_test(a_file_that_somebody_forged),
+	    cmocka_unit_test(objects_that_somebody_made_up),
 	    OTHER_TEST(a_buffer_of_another_process),
 	    OTHER_TEST(shared_memory_of_another_process),
 	    OTHER_TEST(device_memory_of_another_process),
