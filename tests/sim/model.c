@@ -326,6 +326,8 @@ static bool is_same_message(const struct endpoint *end, const struct message *me
 	if (message->to != end || message->length + skip != wc->byte_len ||
 	    message->has_imm != !!(wc->wc_flags & IBV_WC_WITH_IMM) ||
 	    (message->has_imm && message->imm != wc->imm_data) ||
+	    message->has_inv != !!(wc->wc_flags & IBV_WC_WITH_INV) ||
+	    (message->has_inv && message->inv_rkey != wc->invalidated_rkey) ||
 	    message->is_write != (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM))
 		return false;
 	if (message->is_write)
@@ -345,6 +347,15 @@ static bool is_same_message(const struct endpoint *end, const struct message *me
 		left -= n;
 	}
 	return !left;
+}
+
+/* Before the receive completes; and the peer may have it again. */
+static void check_invalidated(struct endpoint *end)
+{
+	sim_check(end->world, !end->guest->mr, "end %d: its window is bound after the SEND",
+		  end->index);
+	if (end->qp && end->qp->state == IBV_QPS_RTS)
+		offer_guest(end);
 }
 
 /* A receive that failed or was flushed: part of a message may be in its buffers. */
@@ -470,6 +481,8 @@ static void on_message(struct endpoint *end, struct recv *recv, const struct ibv
 	sim_check(end->world,
 		  recv->expect == IBV_WC_SUCCESS || message->is_write || !message->length,
 		  "a receive that must fail did not");
+	if (message->has_inv)
+		check_invalidated(end);
 	settle_recv(end, recv, message->is_write ? 0 : message->length + skip);
 	end->world->stats.recvs++;
 }

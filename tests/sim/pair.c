@@ -210,8 +210,25 @@ static void end_mws(struct endpoint *end)
 		mw_destroy(end->mw);
 	if (end->spare)
 		mw_destroy(end->spare);
-	end->mw = end->spare = NULL;
+	if (end->guest)
+		mw_destroy(end->guest);
+	end->mw = end->spare = end->guest = NULL;
+	end->is_guest_offered = false;
 	end->is_spare_bound = false;
+}
+
+void offer_guest(struct endpoint *end)
+{
+	struct mr *mr = end->node->pool[POOL_SEND];
+	struct mw_bind bind = {.index = end->guest->index,
+			       .rkey = ibv_inc_rkey(end->guest_rkey),
+			       .lkey = mr->lkey,
+			       .addr = mr->iova,
+			       .length = 1};
+
+	sim_check(end->world, mw_bind(end->qp, &bind) == REASON_NONE, "mw_bind of a guest");
+	end->guest_rkey = bind.rkey;
+	end->is_guest_offered = true;
 }
 
 /* Those of type 2 are of one QP, in one of its lives. */
@@ -224,6 +241,11 @@ static void make_mws(struct endpoint *end)
 	end->window_rkey = end->window->rkey;
 	sim_check(end->world, !mw_create(pd, IBV_MW_TYPE_2, &end->spare), "mw_create");
 	end->spare_rkey = end->spare->ibv.rkey;
+	if (end->node->pool[POOL_SEND]) { /* not in a rig */
+		sim_check(end->world, !mw_create(pd, IBV_MW_TYPE_2, &end->guest), "mw_create");
+		end->guest_rkey = end->guest->ibv.rkey;
+		offer_guest(end);
+	}
 	if (!(end->window->access & IBV_ACCESS_MW_BIND))
 		return;
 	sim_check(

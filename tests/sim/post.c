@@ -190,6 +190,25 @@ static bool draft_send(struct endpoint *end, struct draft *draft)
 	return true;
 }
 
+/* Takes the window back that the peer offers; without one it is a SEND. */
+static bool draft_send_invalidate(struct endpoint *end, struct draft *draft)
+{
+	struct endpoint *peer = end->peer;
+	struct message *message;
+
+	if (!peer->is_guest_offered)
+		draft->send->opcode = IBV_WR_SEND;
+	if (!draft_send(end, draft))
+		return false;
+	if (draft->send->opcode == IBV_WR_SEND)
+		return true;
+	message = end->messages.items[end->messages.count - 1];
+	message->has_inv = true;
+	message->inv_rkey = draft->wr.invalidate_rkey = peer->guest_rkey;
+	peer->is_guest_offered = false;
+	return true;
+}
+
 static bool draft_write(struct endpoint *end, struct draft *draft)
 {
 	struct send *send = draft->send;
@@ -457,6 +476,7 @@ static enum ibv_wr_opcode choose_opcode(struct endpoint *end)
 	    IBV_WR_FLUSH,
 	    IBV_WR_ATOMIC_WRITE,
 	    IBV_WR_BIND_MW,
+	    IBV_WR_SEND_WITH_INV,
 	};
 
 	if (end->type == IBV_QPT_UD)
@@ -485,6 +505,8 @@ static bool draft_any(struct endpoint *end, struct draft *draft)
 		return draft_atomic_write(end, draft);
 	case IBV_WR_BIND_MW:
 		return draft_local(end, draft);
+	case IBV_WR_SEND_WITH_INV:
+		return draft_send_invalidate(end, draft);
 	default:
 		return draft_send(end, draft);
 	}

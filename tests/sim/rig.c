@@ -99,6 +99,8 @@ void rig_end(struct rig *rig)
 			mw_destroy(end->mw);
 		if (end->spare)
 			mw_destroy(end->spare);
+		if (end->guest)
+			mw_destroy(end->guest);
 		if (end->window)
 			assert_int_equal(mr_destroy(end->window), 0);
 		if (end->read_only)

@@ -124,7 +124,8 @@ struct message {
 	uint32_t length;
 	const uint8_t *data;
 	bool is_write; /* with immediate */
-	bool has_imm, is_solicited, must_fail;
+	bool has_imm, has_inv, is_solicited, must_fail;
+	uint32_t inv_rkey;
 	__be32 imm;
 	uint32_t delivered;
 };
@@ -197,6 +198,10 @@ struct endpoint {
 	struct mw *spare;
 	uint32_t spare_rkey;
 	bool is_spare_bound; /* once all that is posted is done */
+	/* a window that the peer may invalidate by a SEND; then it is bound again */
+	struct mw *guest;
+	uint32_t guest_rkey;
+	bool is_guest_offered;
 
 	/* the model */
 	struct list sends, recvs, messages, limbo;
@@ -466,6 +471,7 @@ void pair_connect(struct pair *pair);
 void pair_step(void *subject, uint64_t value);
 void pair_failed(struct pair *pair);
 void make_window(struct endpoint *end);
+void offer_guest(struct endpoint *end);
 
 /* program.c */
 void program_make(struct world *world);
