@@ -32,7 +32,10 @@ static struct ibv_qp *make_qp(void)
 	struct ibv_qp_init_attr init = {
 	    .send_cq = send_cq,
 	    .recv_cq = recv_cq,
-	    .cap = {.max_send_wr = 256, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1},
+	    .cap = {.max_send_wr = 256,
+		    .max_recv_wr = RECEIVES,
+		    .max_send_sge = 1,
+		    .max_recv_sge = 1},
 	    .qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
