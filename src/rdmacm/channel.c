@@ -25,7 +25,7 @@ struct channel *channel_create(void)
 }
 
 /* Without waiting: another reader may be quicker. */
-static void take_token(struct channel *channel)
+void channel_take_token(struct channel *channel)
 {
 	struct pollfd readable = {.fd = channel->cm.fd, .events = POLLIN};
 	uint64_t token;
@@ -40,7 +40,7 @@ static void channel_empty(struct channel *channel)
 
 	cds_list_for_each_entry_safe (event, next, &channel->events, node) {
 		cds_list_del(&event->node);
-		take_token(channel);
+		channel_take_token(channel);
 		free(event);
 	}
 }
@@ -142,7 +142,7 @@ void events_drop(struct id *id)
 		if (event->cm.id != &id->cm && event->id != id)
 			continue;
 		cds_list_del(&event->node);
-		take_token(channel);
+		channel_take_token(channel);
 		free(event);
 	}
 }

@@ -69,7 +69,8 @@ struct id {
 	struct cds_list_head groups;
 	struct ibv_ece local_ece, remote_ece;
 
-	/* of the connection */
+	/* Of the connection. A message's PSN is where the other side is to begin (12.7.31): ours is
+	 * what we expect first. */
 	uint32_t qpn, psn, remote_qpn, remote_psn, qkey;
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
 	uint8_t mtu;
@@ -172,6 +173,8 @@ void events_drop(struct id *id);
 int id_complete(struct id *id);
 struct channel *channel_create(void);
 void channel_free(struct channel *channel);
+/* One less for its readers, without waiting: another one may be quicker. */
+void channel_take_token(struct channel *channel);
 
 /* ---- id.c ---- */
 

@@ -364,6 +364,7 @@ int rdma_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_channel *cm_chan
 	cds_list_for_each_entry_safe (event, next, &old->events, node)
 		if (event->id == id) {
 			cds_list_del(&event->node);
+			channel_take_token(old);
 			cds_list_add_tail(&event->node, &moved);
 		}
 	id->cm.channel = &channel->cm;

@@ -42,7 +42,7 @@ static void rtr_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->ah_attr.grh.traffic_class = id->tos;
 	attr->path_mtu = id->mtu;
 	attr->dest_qp_num = id->remote_qpn;
-	attr->rq_psn = id->remote_psn;
+	attr->rq_psn = id->psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->cm.qp_type == IBV_QPT_UC || id->cm.qp_type == IBV_QPT_XRC_SEND)
 		return;
@@ -53,7 +53,7 @@ static void rtr_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 
 static void rts_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	attr->sq_psn = id_is_datagram(id) ? 0 : id->psn;
+	attr->sq_psn = id_is_datagram(id) ? 0 : id->remote_psn;
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (id_is_datagram(id) || id->cm.qp_type == IBV_QPT_UC)
 		return;
