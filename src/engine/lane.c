@@ -284,6 +284,8 @@ void lane_schedule(struct lane *lane, struct seat *seat)
 
 void lane_doorbell(struct lane *lane, struct seat *seat)
 {
+	uint64_t now;
+
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return;
 	if (!lane_trylock(lane)) {
@@ -294,9 +296,10 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 	} else if (!transport_can_wait(seat->qp)) {
 		post(lane, seat);
 	}
-	lane_run(lane, lane_now());
+	now = lane_now();
+	lane_run(lane, now);
 	lane_unlock(lane);
-	atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
+	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
 }
 
 void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet)

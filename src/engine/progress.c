@@ -72,8 +72,7 @@ static struct outbox *outbox_of(const struct lane *lane)
 
 static void take_in(struct intake *in, const struct packet *packet)
 {
-	transport_receive(in->adapter, packet, in->now, outbox_of(in->lane));
-	touched(in, adapter_find_qp(in->adapter, bth_dest_qp(packet->bth)));
+	touched(in, transport_receive(in->adapter, packet, in->now, outbox_of(in->lane)));
 }
 
 static void forward(const struct intake *in, uint32_t slot, const struct packet *packet)
@@ -413,7 +412,7 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	lane_take_posted(lane);
 	did = (!lane->is_answering_later && lane_run(lane, now)) || count;
 	lane_unlock(lane);
-	if (did)
+	if (count > FEW_PACKETS)
 		atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
 	return did;
 }

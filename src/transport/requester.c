@@ -205,13 +205,22 @@ static void tell_drained(struct qp *qp)
 		qp_event(qp, IBV_EVENT_SQ_DRAINED);
 }
 
+/* The QP has its turn for its responder alone: so it is for half of all turns. */
+static bool has_nothing_to_do(const struct qp *qp, uint64_t now)
+{
+	const struct requester *requester = qp->requester;
+
+	return requester->current == sq_tail(qp) && requester->psn == requester->end &&
+	       !qp->is_draining && now < requester->ack_deadline && now < requester->rnr_deadline;
+}
+
 bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	uint32_t bytes = 0, spent = 0;
 	enum sent sent;
 
 	qp->requester->rate_deadline = NO_DEADLINE;
-	if (!requester_is_alive(qp) || !retry_on_deadline(qp, now))
+	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now) || !retry_on_deadline(qp, now))
 		return false;
 	if (qp->requester->rnr_deadline != NO_DEADLINE)
 		return false;

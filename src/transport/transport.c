@@ -170,8 +170,8 @@ static void receive_multicast(struct qp *qp, void *data)
 		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
 }
 
-void transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
-		       struct outbox *outbox)
+struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
+			     struct outbox *outbox)
 {
 	struct wire_packet wire;
 	struct multicast multicast = {packet, &wire, now, outbox};
@@ -179,22 +179,23 @@ void transport_receive(struct adapter *adapter, const struct packet *packet, uin
 
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK) {
 		atomic_fetch_add_explicit(&adapter->bad_packets, 1, memory_order_relaxed);
-		return;
+		return NULL;
 	}
 	/* 9.6.1.2: a group goes by the multicast QP number, a QP by its own */
 	if (gid_is_multicast(&packet->dgid)) {
 		if (wire.bth.dest_qp == QPN_MULTICAST)
 			mcast_for_each(&adapter->mcast, &packet->dgid, receive_multicast,
 				       &multicast);
-		return;
+		return NULL;
 	}
 	qp = adapter_find_qp(adapter, wire.bth.dest_qp);
 	/* In RESET it may be in the table but still in the making, without a requester. */
 	if (!qp || atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RESET) {
 		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
-		return;
+		return NULL;
 	}
 	receive(qp, packet, &wire, now, outbox);
+	return qp;
 }
 
 /* In flight are so many that nobody waits for a single one: that makes it a stream. */

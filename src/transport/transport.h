@@ -46,10 +46,11 @@ void transport_query_qp(const struct qp *qp, struct ibv_qp_attr *attr,
 /*
  * Takes a packet in. Whatever it holds, nothing but the state of the QP that it names changes. An
  * answer may be owed afterwards (a coalesced ACK): the QP is scheduled, and answers when it is run
- * at the end of the batch.
+ * at the end of the batch. The QP that it was for, whose deadline may be another now; NULL if
+ * there is none, or several are in a multicast group.
  */
-void transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
-		       struct outbox *outbox);
+struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
+			     struct outbox *outbox);
 
 /*
  * The same for an Ethernet frame: the raw packet QPs that flows lead to get it, on whichever lane
