@@ -6,7 +6,7 @@
 
 #include "pingpong.h"
 
-static struct ibv_ah_attr path_to(const struct pingpong *pp, const struct pp_address *remote)
+struct ibv_ah_attr pp_path_to(const struct pingpong *pp, const struct pp_address *remote)
 {
 	struct ibv_ah_attr attr = {
 	    .dlid = (uint16_t)remote->lid,
@@ -35,7 +35,7 @@ static int connect_one(struct pingpong *pp, struct ibv_qp *qp, const struct pp_a
 	    .rq_psn = remote->psn,
 	    .max_dest_rd_atomic = 1,
 	    .min_rnr_timer = 12,
-	    .ah_attr = path_to(pp, remote),
+	    .ah_attr = pp_path_to(pp, remote),
 	};
 
 	if (ibv_modify_qp(qp, &attr,
@@ -67,7 +67,7 @@ static int connect_one(struct pingpong *pp, struct ibv_qp *qp, const struct pp_a
 static int address_datagrams(struct pingpong *pp, const struct pp_address *remote)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
-	struct ibv_ah_attr path = path_to(pp, remote);
+	struct ibv_ah_attr path = pp_path_to(pp, remote);
 
 	if (ibv_modify_qp(pp->qps[0], &attr, IBV_QP_STATE)) {
 		fprintf(stderr, "Failed to modify QP to RTR\n");

@@ -15,7 +15,7 @@ static int fail(const char *message)
 	return 1;
 }
 
-static int open_device(struct pingpong *pp)
+int pp_open_device(struct pingpong *pp)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL), *device;
 	const char *wanted = pp->options.device;
@@ -223,7 +223,7 @@ static int make_buffer(struct pingpong *pp)
 	return 0;
 }
 
-static int query_port(struct pingpong *pp)
+int pp_query_port(struct pingpong *pp)
 {
 	uint32_t room;
 
@@ -243,7 +243,7 @@ int pp_open(struct pingpong *pp)
 {
 	pp->header = pp->kind->type == IBV_QPT_UD ? PP_GRH : 0;
 	pp->send_flags = IBV_SEND_SIGNALED;
-	if (make_buffer(pp) || open_device(pp) || query_port(pp))
+	if (make_buffer(pp) || pp_open_device(pp) || pp_query_port(pp))
 		return 1;
 	if (pp->options.events) {
 		pp->channel = ibv_create_comp_channel(pp->context);

@@ -111,7 +111,7 @@ static struct addrinfo *look_up(const struct pp_options *options)
 	return NULL;
 }
 
-static int call_server(const struct pp_options *options)
+int pp_call(const struct pp_options *options)
 {
 	struct addrinfo *list = look_up(options);
 	int fd = -1;
@@ -149,26 +149,33 @@ static int open_listener(const struct addrinfo *list)
 			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 			if (at->ai_family == AF_INET6)
 				setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-			if (!bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, 1))
+			if (!bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, PP_MAX_QPS))
 				return fd;
 			close(fd);
 		}
 	return -1;
 }
 
-static int await_client(const struct pp_options *options)
+int pp_listen(const struct pp_options *options)
 {
 	struct addrinfo *list = look_up(options);
-	int listener, fd;
+	int listener;
 
 	if (!list)
 		return -1;
 	listener = open_listener(list);
 	freeaddrinfo(list);
-	if (listener < 0) {
+	if (listener < 0)
 		fprintf(stderr, "Couldn't listen to port %d\n", options->tcp_port);
+	return listener;
+}
+
+static int await_client(const struct pp_options *options)
+{
+	int listener = pp_listen(options), fd;
+
+	if (listener < 0)
 		return -1;
-	}
 	fd = accept(listener, NULL, NULL);
 	if (fd < 0)
 		perror("accept() failed");
@@ -179,7 +186,7 @@ static int await_client(const struct pp_options *options)
 int pp_exchange_as_client(const struct pp_options *options, const struct pp_address *local,
 			  int count, struct pp_address *remote)
 {
-	int fd = call_server(options), rc = 1;
+	int fd = pp_call(options), rc = 1;
 
 	if (fd < 0)
 		return 1;

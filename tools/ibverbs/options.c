@@ -35,8 +35,22 @@ static const struct pp_option {
 
 enum { OPTIONS = sizeof(table) / sizeof(table[0]) };
 
-static const struct pp_option *find_option(char letter)
+/* These go before those of the same letter with ibv_xsrq_pingpong. */
+static const struct pp_option xrc_table[] = {
+    {'c', "clients", "<n>", "number of clients (on server only, default 1)"},
+    {'n', "num_tests", "<n>", "number of tests per client (default 5)"},
+};
+
+static bool is_xrc(const struct pp_kind *kind)
 {
+	return kind->type == IBV_QPT_XRC_SEND;
+}
+
+static const struct pp_option *find_option(const struct pp_kind *kind, char letter)
+{
+	for (size_t i = 0; is_xrc(kind) && i < sizeof(xrc_table) / sizeof(xrc_table[0]); i++)
+		if (xrc_table[i].letter == letter)
+			return &xrc_table[i];
 	for (int i = 0; i < OPTIONS; i++)
 		if (table[i].letter == letter)
 			return &table[i];
@@ -50,7 +64,7 @@ static void usage(const struct pp_kind *kind, const char *program)
 	       "  %s <host>     connect to server at <host>\n\nOptions:\n",
 	       program, program);
 	for (const char *letter = kind->letters; *letter; letter++) {
-		const struct pp_option *option = find_option(*letter);
+		const struct pp_option *option = find_option(kind, *letter);
 		char left[40];
 
 		snprintf(left, sizeof(left), "-%c, --%s%s%s", option->letter, option->name,
@@ -117,7 +131,9 @@ static bool take(struct pp_options *options, int letter, const char *text)
 		return options->prefetch = true;
 	case 't':
 		return options->timestamps = true;
-	case 'c':
+	case 'c': /* a number of clients with XRC alone */
+		if (text)
+			return number(text, 1, PP_MAX_QPS, &options->clients);
 		return options->check = true;
 	case 'j':
 		return options->device_memory = true;
@@ -138,7 +154,8 @@ static void set_defaults(const struct pp_kind *kind, const char *program,
 	    .mtu = IBV_MTU_1024,
 	    .num_qp = kind->has_srq ? 16 : 1,
 	    .rx_depth = 500,
-	    .iters = 1000,
+	    .iters = is_xrc(kind) ? 5 : 1000,
+	    .clients = 1,
 	    .gid_index = -1,
 	};
 }
@@ -151,7 +168,7 @@ int pp_parse(const struct pp_kind *kind, int argc, char **argv, struct pp_option
 
 	set_defaults(kind, argv[0], options);
 	for (const char *l = kind->letters; *l; l++) {
-		const struct pp_option *option = find_option(*l);
+		const struct pp_option *option = find_option(kind, *l);
 
 		longs[n++] = (struct option){option->name, option->argument != NULL, NULL, *l};
 		strncat(shorts, l, 1);

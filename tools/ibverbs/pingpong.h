@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the four pingpong programs share. Two processes find each other over TCP and tell each other
- * where their QPs are (exchange.c), then bounce a message between those (pingpong.c). The programs
- * differ in a description (struct pp_kind) and in how their QPs are connected.
+ * What the pingpong programs share (ibv_xsrq_pingpong plays by itself, in xsrq_*.c). Two processes
+ * find each other over TCP and tell each other where their QPs are (exchange.c), then bounce a
+ * message between those (pingpong.c). The programs differ in a description (struct pp_kind) and in
+ * how their QPs are connected.
  */
 #ifndef IBVERBS_PINGPONG_H
 #define IBVERBS_PINGPONG_H
@@ -35,7 +36,7 @@ struct pp_options {
 	int tcp_port, ib_port;
 	uint32_t size;
 	enum ibv_mtu mtu;
-	int num_qp, rx_depth, iters, sl, gid_index;
+	int num_qp, rx_depth, iters, sl, gid_index, clients;
 	bool events, odp, implicit_odp, prefetch, timestamps, check, device_memory, new_send;
 };
 
@@ -61,6 +62,11 @@ int pp_exchange_as_client(const struct pp_options *options, const struct pp_addr
 			  int count, struct pp_address *remote);
 int pp_exchange_as_server(const struct pp_options *options, const struct pp_address *local,
 			  int count, pp_connect connect, void *data, struct pp_address *remote);
+
+/* exchange.c: a TCP connection to the server, a socket that waits for clients; -1 after the error
+ * was printed. */
+int pp_call(const struct pp_options *options);
+int pp_listen(const struct pp_options *options);
 
 /* What one side has: the objects, and how far the exchange is. */
 struct pingpong {
@@ -94,8 +100,15 @@ struct pingpong {
 int pp_open(struct pingpong *pp);
 int pp_close(struct pingpong *pp);
 
+/* context.c: parts of that. */
+int pp_open_device(struct pingpong *pp);
+int pp_query_port(struct pingpong *pp);
+
 /* context.c: which GID index to use, and what is at it. */
 int pp_choose_gid(struct pingpong *pp, union ibv_gid *gid);
+
+/* connect.c: the way to a remote QP. */
+struct ibv_ah_attr pp_path_to(const struct pingpong *pp, const struct pp_address *remote);
 
 /* connect.c: takes the QPs to RTS towards these remote ones. 0, or 1 after the error was printed.
  */
