@@ -8,7 +8,11 @@
 
 #include "rdmacm/face.h"
 
-enum { IP_ROOM = REQ_ROOM - IP_CM_BYTES, SIDR_IP_ROOM = SIDR_REQ_ROOM - IP_CM_BYTES };
+enum {
+	IP_ROOM = REQ_ROOM - IP_CM_BYTES,
+	SIDR_IP_ROOM = SIDR_REQ_ROOM - IP_CM_BYTES,
+	MAX_RETRIES = 7, /* programs ask for more */
+};
 
 static const struct rdma_conn_param default_param = {
     .responder_resources = RDMA_MAX_RESP_RES,
@@ -37,8 +41,8 @@ static void limit_depths(struct id *id)
 
 static void set_param(struct id *id, const struct rdma_conn_param *param)
 {
-	id->retry_count = param->retry_count & 7;
-	id->rnr_retry_count = param->rnr_retry_count & 7;
+	id->retry_count = at_most(param->retry_count, MAX_RETRIES);
+	id->rnr_retry_count = at_most(param->rnr_retry_count, MAX_RETRIES);
 	id->qpn = id->cm.qp ? id->cm.qp->qp_num : param->qp_num;
 	id->srq = id->cm.qp ? id->cm.qp->srq != NULL : param->srq != 0;
 }
@@ -198,7 +202,7 @@ static int accept_datagram(struct id *id, const struct rdma_conn_param *param)
 
 static int accept_connection(struct id *id, const struct rdma_conn_param *param)
 {
-	uint8_t retries = id->retry_count;
+	uint8_t retries = id->retry_count, rnr_retries = id->rnr_retry_count;
 	struct cm_mad mad = {.private_data = param->private_data,
 			     .private_length = param->private_data_len};
 	int error = 0;
@@ -211,9 +215,10 @@ static int accept_connection(struct id *id, const struct rdma_conn_param *param)
 	if (param->initiator_depth != RDMA_MAX_INIT_DEPTH)
 		id->initiator_depth = at_most(param->initiator_depth, id->initiator_depth);
 	limit_depths(id);
-	mad.rep.rnr_retry_count = param->rnr_retry_count & 7;
+	mad.rep.rnr_retry_count = at_most(param->rnr_retry_count, MAX_RETRIES);
 	set_param(id, param);
-	id->retry_count = retries; /* the request's */
+	id->retry_count = retries; /* both the request's: each side says what the other is to do */
+	id->rnr_retry_count = rnr_retries;
 	if (id->cm.qp) {
 		error = qp_move(id, IBV_QPS_RTR);
 		if (error == 0)

@@ -11,8 +11,8 @@
 #include "rdmacm/face.h"
 
 enum {
-	ANY_UDP_PORT = 9,   /* for a look at the route */
-	MAX_BACKLOG = 1024, /* as the kernel has it */
+	ANY_UDP_PORT = 9,      /* for a look at the route */
+	MAX_BACKLOG = 1 << 14, /* sixteen times the kernel's: thousands may come at once */
 };
 
 static enum ibv_qp_type type_of(enum rdma_port_space ps)

@@ -30,7 +30,7 @@ struct waiting {
 };
 
 enum {
-	WAITING_MAX = 1024, /* beyond that they are lost, and sent again by their timeouts */
+	WAITING_MAX = 1 << 14, /* beyond that they are lost, and sent again by their timeouts */
 	WAITING_MS = 1,
 	WAITING_FAILURES = 8, /* in one round */
 	MAIL_BATCH = 16,

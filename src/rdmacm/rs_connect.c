@@ -410,7 +410,8 @@ static int start_serving(struct rsock *rs)
 		error = start_thread();
 		listeners.is_running = error == 0;
 	}
-	if (error == 0 && epoll_ctl(listeners.epoll, EPOLL_CTL_ADD, rs->fd, &event) < 0)
+	if (error == 0 && epoll_ctl(listeners.epoll, EPOLL_CTL_ADD, rs->fd, &event) < 0 &&
+	    errno != EEXIST)
 		error = errno;
 	pthread_mutex_unlock(&listeners.lock);
 	return error;
@@ -428,7 +429,7 @@ static int listen_now(struct rsock *rs, int backlog)
 	if (rdma_listen(rs->id, backlog > 0 ? backlog : DEFAULT_BACKLOG))
 		return errno;
 	rs->state = RS_LISTENING;
-	return start_serving(rs);
+	return 0;
 }
 
 int rlisten(int socket, int backlog)
@@ -443,6 +444,8 @@ int rlisten(int socket, int backlog)
 	rs_lock(rs);
 	error = listen_now(rs, backlog);
 	rs_unlock(rs);
+	if (error == 0)
+		error = start_serving(rs); /* that lock comes first */
 	return error ? rs_fail(error) : 0;
 }
 
