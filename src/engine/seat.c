@@ -137,6 +137,15 @@ static void meet_peer(struct lane *lane, const struct qp *qp)
 		neighbours_meet(lane->engine, lane, peer >> QPN_SLOT_SHIFT, samehost_way(peer));
 }
 
+/* What has completed here, the peer may count on: its ACK goes out before the QP stops. With the
+ * lane's lock. */
+static void pay_debts(struct lane *lane, struct qp *qp)
+{
+	lane_run(lane, lane_now());
+	transport_part(qp, samehost_outbox(lane->samehost));
+	lane_run(lane, lane_now());
+}
+
 int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct lane *lane = qp->seat->lane;
@@ -145,6 +154,9 @@ int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (is_dead(qp->adapter))
 		return refuse_forked();
 	lane_lock(lane);
+	if (mask & IBV_QP_STATE &&
+	    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
+		pay_debts(lane, qp);
 	error = transport_modify_qp(qp, attr, mask, lane_now());
 	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
 	lane_unlock(lane);
@@ -207,9 +219,7 @@ int engine_destroy_qp(struct qp *qp)
 	if (error)
 		return error;
 	lane_lock(lane);
-	lane_run(lane, lane_now());
-	transport_part(qp, samehost_outbox(lane->samehost));
-	lane_run(lane, lane_now());
+	pay_debts(lane, qp);
 	lane_remove_seat(lane, seat);
 	lane_unlock(lane);
 	qp->adapter->host->quiesce(qp->adapter);
