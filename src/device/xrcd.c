@@ -57,7 +57,7 @@ int xrcd_open(struct adapter *adapter, const struct xrcd_file *file, int flags, 
 		return refuse(REASON_NO_MEMORY, "for an XRCD");
 	pthread_mutex_lock(&adapter->lock);
 	ret = open_domain(adapter, file, flags, &new->domain);
-	if (!ret)
+	if (!ret && new->domain)
 		new->domain->references++;
 	pthread_mutex_unlock(&adapter->lock);
 	if (ret) {

@@ -117,6 +117,7 @@ int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp 
 		engine_tie_cq((*qp)->recv_cq);
 	error = take_seat(*qp);
 	if (error) {
+		adapter = (*qp)->adapter;
 		qp_unlist(*qp);
 		adapter->host->quiesce(adapter);
 		transport_free_qp(*qp);

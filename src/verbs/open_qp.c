@@ -122,14 +122,18 @@ static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_at
 {
 	struct qp *handle = calloc(1, sizeof(*handle));
 	struct face_qp *face = calloc(1, sizeof(*face));
-	int ret = handle && face ? check(context, attr) : refuse(REASON_NO_MEMORY, "for a QP");
+	int ret;
 
-	if (!ret) {
+	if (!handle || !face) {
+		ret = refuse(REASON_NO_MEMORY, "for a QP");
+	} else {
 		handle->face = face;
-		ret = open_handle(context, attr, handle);
+		ret = check(context, attr);
+		if (!ret)
+			ret = open_handle(context, attr, handle);
+		if (!ret)
+			return &handle->ibv;
 	}
-	if (!ret)
-		return &handle->ibv;
 	free(face);
 	free(handle);
 	errno = ret;

@@ -72,7 +72,7 @@ static struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq
 		ret = refuse(REASON_SRQ_NO_PD, "comp_mask is %#x", attr->comp_mask);
 	else
 		ret = check_contexts(context, attr);
-	if (ret) {
+	if (ret || !attr->pd) {
 		errno = ret;
 		return NULL;
 	}

@@ -39,12 +39,12 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_
 {
 	UNCANCELLED;
 	struct context *context = context_of(ibv);
-	struct xrcd *xrcd;
+	struct xrcd *xrcd = NULL;
 	int ret = check(attr);
 
 	if (!ret)
 		ret = open_named(context->adapter, attr, &xrcd);
-	if (ret) {
+	if (ret || !xrcd) {
 		errno = ret;
 		return NULL;
 	}

@@ -87,11 +87,12 @@ static void a_frame_finds_its_flow(void **state)
 	struct ibv_flow *flow;
 	struct end a, b;
 	struct ibv_wc wc;
-	uint64_t value;
+	uint64_t value = 0;
 
 	if (!is_raw_allowed)
 		skip();
 	counters = ibv_create_counters(context, &none);
+	assert_non_null(counters);
 	assert_int_equal(ibv_attach_counters_point_flow(counters, &packets, NULL), 0);
 	end_create(&a, IBV_QPT_RAW_PACKET);
 	end_create(&b, IBV_QPT_RAW_PACKET);
