@@ -70,6 +70,14 @@ struct verbatim_mw_attr {
 int verbatim_query_mw(struct ibv_mw *mw, struct verbatim_mw_attr *attr);
 
 /*
+ * Bits of ibv_device_attr_ex.device_cap_flags_ex that the kernel has (IB_UVERBS_DEVICE_...) and
+ * rdma-core has no names for: FLUSH to processors and to what persists, ATOMIC WRITE.
+ */
+#define VERBATIM_DEVICE_FLUSH_GLOBAL	 (1ULL << 38)
+#define VERBATIM_DEVICE_FLUSH_PERSISTENT (1ULL << 39)
+#define VERBATIM_DEVICE_ATOMIC_WRITE	 (1ULL << 40)
+
+/*
  * Register Shared Memory Region: another region on the memory of `mr`, with its own PD,
  * address, access and keys. Either may be deregistered first; ibv_dereg_mr() for this one as well.
  * NULL with errno EINVAL: `pd` is of another context, or `mr` is a null region; and what

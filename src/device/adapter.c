@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <infiniband/verbatim.h>
+
 #include "device/adapter.h"
 
 /* What Linux's software adapters give as vendor: no OUI. */
@@ -129,7 +131,9 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->cq_mod_caps.max_cq_period = UINT16_MAX;
 	attr->xrc_odp_caps = attr->odp_caps.per_transport_caps.rc_odp_caps;
 	attr->hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
-	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
+	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags |
+				    VERBATIM_DEVICE_FLUSH_GLOBAL |
+				    VERBATIM_DEVICE_FLUSH_PERSISTENT | VERBATIM_DEVICE_ATOMIC_WRITE;
 	attr->phys_port_cnt_ex = 1;
 }
 

@@ -40,4 +40,10 @@ for pc in "$libdir/pkgconfig libibverbs" "$(dirname "$libdir")/pkgconfig verbati
 	[ "$(bare "$prefix/bin/verbatim" run "$work/program")" = "$(wc -l <"$work/view" | tr -d ' ')" ] || fail "the program finds no device"
 done
 pkg-config --atleast-version=1.14 libibverbs || fail "the version that configure scripts ask for"
+printf '#include <librpma.h>\n#include <stdio.h>\nint main(void) { puts(rpma_err_2str(RPMA_E_NOMEM)); return 0; }' >"$work/rpma.c"
+PKG_CONFIG_PATH=$libdir/pkgconfig
+# shellcheck disable=SC2046
+cc -Wall -Werror -o "$work/rpma" "$work/rpma.c" $(pkg-config --cflags --libs librpma) || fail "no program by pkg-config librpma"
+[ "$(bare "$prefix/bin/verbatim" run "$work/rpma")" = "Out of memory" ] || fail "a program of librpma's does not run"
+bare "$prefix/bin/verbatim" run ldd "$work/rpma" | grep -q "librpma.so.0 => $libdir/" || fail "it runs on another librpma"
 echo "installed and usable"
