@@ -169,7 +169,7 @@ static void meet_lane(struct engine *engine, struct lane *lane, struct lane *oth
 {
 	uint32_t slot = engine->slot.number;
 	unsigned int ways = ways_to(other->index, engine->lane_count);
-	void *memory, *again;
+	void *memory = NULL, *again;
 	int fd = make_memory(&memory);
 
 	if (fd < 0)
@@ -466,9 +466,23 @@ unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, 
 	return count;
 }
 
-/* What it sent before it went is taken in first. */
-static void part(struct neighbour *neighbour)
+static struct neighbour *find_lifeline(struct neighbours *neighbours, int lifeline)
 {
+	struct neighbour *neighbour;
+
+	cds_list_for_each_entry (neighbour, &neighbours->list, node)
+		if (neighbour->channel && neighbour->lifeline == lifeline)
+			return neighbour;
+	return NULL;
+}
+
+/* What it sent before it went is taken in first. */
+static void part(struct neighbours *neighbours, int lifeline)
+{
+	struct neighbour *neighbour = find_lifeline(neighbours, lifeline);
+
+	if (!neighbour)
+		return;
 	lane_lock(neighbour->lane);
 	lane_take_near(neighbour->lane);
 	samehost_remove(neighbour->lane->samehost, neighbour->channel);
@@ -484,13 +498,9 @@ void neighbours_polled(struct engine *engine, const struct pollfd *fds, unsigned
 	uint64_t now = lane_now();
 
 	pthread_mutex_lock(&neighbours->lock);
-	for (unsigned int i = 0; i < count; i++) {
-		if (!fds[i].revents)
-			continue;
-		cds_list_for_each_entry_safe (neighbour, next, &neighbours->list, node)
-			if (neighbour->channel && neighbour->lifeline == fds[i].fd)
-				part(neighbour);
-	}
+	for (unsigned int i = 0; i < count; i++)
+		if (fds[i].revents)
+			part(neighbours, fds[i].fd);
 	cds_list_for_each_entry_safe (neighbour, next, &neighbours->list, node)
 		if (!neighbour->channel && neighbour->deadline <= now)
 			give_up(neighbours, neighbour);

@@ -90,7 +90,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *ibv, uint32_t handle)
 	UNCANCELLED;
 	struct context *context = context_of(ibv);
 	struct protection *protection = NULL;
-	struct pd *pd;
+	struct pd *pd = NULL;
 	int ret;
 
 	if (!share_find(context->share, SHARE_PD, handle, take_pd, &protection))
@@ -172,7 +172,7 @@ static struct ibv_mr *import_foreign_mr(struct ibv_pd *pd, struct share *share, 
 	struct mr_memory memory = {.mapping = NULL};
 	struct share_entry entry;
 	struct ibv_mr *mr;
-	void *place;
+	void *place = NULL;
 	int ret;
 
 	if (!share || share_is_ours(share) || !share_read(share, SHARE_MR, handle, &entry))

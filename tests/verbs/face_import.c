@@ -350,6 +350,7 @@ static int take_offer(int socket, struct offer *offer)
 	int fd;
 
 	assert_int_equal(recvmsg(socket, &message, MSG_CMSG_CLOEXEC), sizeof(*offer));
+	assert_non_null(CMSG_FIRSTHDR(&message));
 	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
 	return fd;
 }
