@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The verbs: RDMA for user programs, ABI and source compatible with rdma-core's libibverbs up to
- * IBVERBS_1.18.
+ * IBVERBS_1.18. `scripts/man` makes the manual of these headers, and says how to write them.
  *
  * The way through the API:
  *   ibv_get_device_list, ibv_open_device        verbs/device.h    a device, then a context on it
@@ -9,10 +9,16 @@
  *   ibv_create_cq, ibv_create_qp, ibv_modify_qp verbs/cq.h, qp.h  queues, brought to RTS
  *   ibv_post_recv, ibv_post_send, ibv_poll_cq   verbs/post.h      work, and its completions
  *
- * Holds everywhere unless a call says otherwise: functions that return int give 0 or a positive
- * errno value; functions that return a pointer give NULL and set errno; all calls on one object may
- * be made from several threads at once, except that destroying it must come last; times are as
- * named, sizes are bytes, wire fields typed __be16/32/64 are in network byte order.
+ * Holds everywhere unless a call says otherwise: times are as named, sizes are bytes, numbers are
+ * in host byte order but for those typed __be16/32/64. A library or device that does not have a
+ * call refuses it with EOPNOTSUPP. After fork() the child opens its devices anew.
+ *
+ * Returns int: 0, or a positive errno value.
+ * Returns pointer: what was made, or NULL with errno set.
+ * Returns void: nothing.
+ * Threads: any thread may call it at any time, with the same objects, too, except that destroying
+ * an object must be the last call with it. It is not for signal handlers.
+ * Man: ibverbs(7).
  */
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H

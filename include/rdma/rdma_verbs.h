@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The verbs in short, for QPs made by rdma_create_qp(): work requests with one buffer, completions
- * with waiting. All return 0 (the completions: 1), or -1 with errno.
+ * The verbs in short, for QPs made by rdma_create_qp(): work requests with one buffer or a list,
+ * completions with waiting. What the program gives as `context` is the completion's wr_id.
+ *
+ * Errors: EINVAL: the QP's state takes no work requests, or too many buffers; ENOMEM: the queue is
+ * full; and others of ibv_post_send(), ibv_post_recv() and ibv_post_srq_recv().
+ * Threads: any thread may call it at any time, as the verb that it is; not while the id's QP is
+ * made or destroyed.
  */
 #ifndef RDMA_VERBS_H
 #define RDMA_VERBS_H
@@ -15,7 +20,12 @@
 extern "C" {
 #endif
 
-/* What a verb returned, as this library returns it. */
+/*
+ * Turns what a verb returned into what this library returns.
+ * Returns 0, or -1 with errno set to `ret`.
+ * Errors: None of its own.
+ * Threads: any thread, at any time.
+ */
 static inline int rdma_seterrno(int ret)
 {
 	if (ret == 0)
@@ -24,39 +34,81 @@ static inline int rdma_seterrno(int ret)
 	return -1;
 }
 
-/* An SRQ for the id; CQs of an XRC one are made where missing. Man: rdma_create_srq(3). */
+/*
+ * Makes an SRQ for an id that is bound to a device; the id's QP receives from it. `pd` NULL is the
+ * id's, or a default one of the device. An id for XRC_RECV gets an XRC SRQ.
+ * Errors: EINVAL: the id has no device, or what ibv_create_srq() refuses; and others of
+ * ibv_create_srq_ex().
+ * Man: rdma_create_srq(3).
+ */
 int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+
+/*
+ * Makes an SRQ for an id, with all that ibv_create_srq_ex() knows. The XRC domain and CQ of an XRC
+ * one are made where they are missing, for rdma_get_recv_comp().
+ * Errors: EINVAL: the id has no device, or what ibv_create_srq_ex() refuses; and others of that.
+ * Man: rdma_create_srq(3).
+ */
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
+
+/*
+ * Destroys the id's SRQ, and the CQ that was made with it. The QP has to go first.
+ * Errors: None that it could tell.
+ * Man: rdma_destroy_srq(3).
+ */
 void rdma_destroy_srq(struct rdma_cm_id *id);
 
 /* ---- memory ---- */
 
-/* For messages. Man: rdma_reg_msgs(3). */
+/*
+ * Registers memory for messages: to send from and receive into.
+ * Returns the region, or NULL with errno set.
+ * Errors: EFAULT: a part of it is not mapped; and others of ibv_reg_mr().
+ * Man: rdma_reg_msgs(3).
+ */
 static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, size_t length)
 {
 	return ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* For the peer to read. Man: rdma_reg_read(3). */
+/*
+ * Registers memory for the peer to read by RDMA; tell it address and mr->rkey.
+ * Returns the region, or NULL with errno set.
+ * Errors: EFAULT: a part of it is not mapped; and others of ibv_reg_mr().
+ * Man: rdma_reg_read(3).
+ */
 static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, size_t length)
 {
 	return ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
-/* For the peer to write. Man: rdma_reg_write(3). */
+/*
+ * Registers memory for the peer to write by RDMA; tell it address and mr->rkey.
+ * Returns the region, or NULL with errno set.
+ * Errors: EFAULT: a part of it is not mapped; and others of ibv_reg_mr().
+ * Man: rdma_reg_write(3).
+ */
 static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, size_t length)
 {
 	return ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
 
+/*
+ * Ends a region: ibv_dereg_mr() with errno.
+ * Errors: EBUSY: memory windows are bound to it.
+ * Man: rdma_dereg_mr(3).
+ */
 static inline int rdma_dereg_mr(struct ibv_mr *mr)
 {
 	return rdma_seterrno(ibv_dereg_mr(mr));
 }
 
-/* ---- work requests with a list of buffers; `context` is the completion's wr_id ---- */
+/* ---- work requests with a list of buffers ---- */
 
-/* To the id's SRQ if it has one. Man: rdma_post_recvv(3). */
+/*
+ * Posts a receive into a list of buffers: to the id's SRQ if it has one, else to its QP.
+ * Man: rdma_post_recvv(3).
+ */
 static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge)
 {
@@ -70,6 +122,10 @@ static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct i
 				     : ibv_post_recv(id->qp, &wr, &bad));
 }
 
+/*
+ * Posts a send of a list of buffers. flags: enum ibv_send_flags.
+ * Man: rdma_post_sendv(3).
+ */
 static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags)
 {
@@ -84,6 +140,11 @@ static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct i
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
+/*
+ * Posts an RDMA READ from the peer's remote_addr into a list of buffers. flags: enum
+ * ibv_send_flags.
+ * Man: rdma_post_readv(3).
+ */
 static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
 {
@@ -100,6 +161,10 @@ static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct i
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
+/*
+ * Posts an RDMA WRITE of a list of buffers to the peer's remote_addr. flags: enum ibv_send_flags.
+ * Man: rdma_post_writev(3).
+ */
 static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				   int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
 {
@@ -118,6 +183,10 @@ static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct 
 
 /* ---- the same with one buffer ---- */
 
+/*
+ * Posts a receive into one buffer. It has to lie within `mr`: an assertion, if those are on.
+ * Man: rdma_post_recv(3).
+ */
 static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr)
 {
@@ -131,7 +200,10 @@ static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *add
 	return rdma_post_recvv(id, context, &sge, 1);
 }
 
-/* mr may be NULL where IBV_SEND_INLINE is set. */
+/*
+ * Posts a send of one buffer. `mr` may be NULL where flags have IBV_SEND_INLINE.
+ * Man: rdma_post_send(3).
+ */
 static inline int rdma_post_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr, int flags)
 {
@@ -143,6 +215,10 @@ static inline int rdma_post_send(struct rdma_cm_id *id, void *context, void *add
 	return rdma_post_sendv(id, context, &sge, 1, flags);
 }
 
+/*
+ * Posts an RDMA READ from the peer's remote_addr into one buffer, registered as `mr`.
+ * Man: rdma_post_read(3).
+ */
 static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
 {
@@ -154,6 +230,11 @@ static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *add
 	return rdma_post_readv(id, context, &sge, 1, flags, remote_addr, rkey);
 }
 
+/*
+ * Posts an RDMA WRITE of one buffer to the peer's remote_addr. `mr` may be NULL where flags have
+ * IBV_SEND_INLINE.
+ * Man: rdma_post_write(3).
+ */
 static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				  struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
 {
@@ -165,6 +246,11 @@ static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *ad
 	return rdma_post_writev(id, context, &sge, 1, flags, remote_addr, rkey);
 }
 
+/*
+ * Posts a datagram: one buffer, to the QP remote_qpn behind the address `ah`, with the Q_Key
+ * RDMA_UDP_QKEY. `mr` may be NULL where flags have IBV_SEND_INLINE.
+ * Man: rdma_post_ud_send(3).
+ */
 static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				    struct ibv_mr *mr, int flags, struct ibv_ah *ah,
 				    uint32_t remote_qpn)
@@ -189,8 +275,14 @@ static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *
 
 /* ---- completions ---- */
 
-/* The next of the send queue; waits for it on the channel that rdma_create_qp() made. Man:
- * rdma_get_send_comp(3). */
+/*
+ * Takes the next completion of the send queue, waiting for it on the channel that rdma_create_qp()
+ * made.
+ * Returns 1, or -1 with errno set. How the work request ended is wc->status.
+ * Errors: EINTR: a signal came while it waited; EAGAIN: the channel's descriptor is O_NONBLOCK and
+ * there is none.
+ * Man: rdma_get_send_comp(3).
+ */
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
 	struct ibv_cq *cq;
@@ -217,7 +309,14 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 	return ret < 0 ? rdma_seterrno(ret) : ret;
 }
 
-/* The same of the receive queue. */
+/*
+ * Takes the next completion of the receive queue, waiting for it on the channel that
+ * rdma_create_qp() or rdma_create_srq() made.
+ * Returns 1, or -1 with errno set. How the work request ended is wc->status.
+ * Errors: EINTR: a signal came while it waited; EAGAIN: the channel's descriptor is O_NONBLOCK and
+ * there is none.
+ * Man: rdma_get_recv_comp(3).
+ */
 static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
 	struct ibv_cq *cq;

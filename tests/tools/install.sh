@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # install.sh BUILD: what `make install` puts somewhere works from there: the command finds its libraries, the tools
-# theirs, the man page is found, and a program is built against it by pkg-config and runs.
+# theirs, the man pages are there, and programs are built against it by pkg-config and run.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,7 +17,9 @@ bare() { env -u LD_LIBRARY_PATH -u LD_PRELOAD "$@"; }
 bare "$prefix/bin/verbatim" run ls /sys/class/infiniband >"$work/view"
 bare "$prefix/bin/ibv_devinfo" -l | sed '1d; s/[[:space:]]//g; /^$/d' | sort >"$work/listed"
 [ -s "$work/view" ] && sort "$work/view" | cmp - "$work/listed" || fail "the installed tools see other devices"
-[ -f "$prefix/share/man/man1/verbatim.1" ] || fail "no man page"
+for page in man1/verbatim.1 man3/ibv_reg_mr.3 man3/ibv_wc_read_opcode.3 man3/rdma_connect.3 man3/riomap.3 man3/verbatim_set_pkeys.3 man7/rdma_cm.7; do
+	[ -s "$prefix/share/man/$page" ] || fail "no man page $page"
+done
 
 cat >"$work/program.c" <<'EOF'
 #include <stdio.h>
@@ -46,4 +48,24 @@ PKG_CONFIG_PATH=$libdir/pkgconfig
 cc -Wall -Werror -o "$work/rpma" "$work/rpma.c" $(pkg-config --cflags --libs librpma) || fail "no program by pkg-config librpma"
 [ "$(bare "$prefix/bin/verbatim" run "$work/rpma")" = "Out of memory" ] || fail "a program of librpma's does not run"
 bare "$prefix/bin/verbatim" run ldd "$work/rpma" | grep -q "librpma.so.0 => $libdir/" || fail "it runs on another librpma"
+
+cat >"$work/cm.c" <<'EOF'
+#include <stdio.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+int main(void)
+{
+	struct rdma_cm_id *id;
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP))
+		return 1;
+	puts(rdma_event_str(RDMA_CM_EVENT_ESTABLISHED));
+	return rdma_destroy_id(id);
+}
+EOF
+PKG_CONFIG_PATH=$libdir/pkgconfig
+flags=$(pkg-config --cflags --libs librdmacm)
+# shellcheck disable=SC2086
+cc -Wall -Werror -o "$work/cm" "$work/cm.c" $flags || fail "no program by pkg-config librdmacm"
+[ "$(bare "$prefix/bin/verbatim" run "$work/cm")" = RDMA_CM_EVENT_ESTABLISHED ] || fail "the program makes no id"
+pkg-config --atleast-version=1.3 librdmacm || fail "the version that configure scripts ask for"
 echo "installed and usable"

@@ -59,14 +59,36 @@ enum ibv_rate {
 };
 
 /*
- * A rate as a multiple of 2.5 Gbit/s, or -1 if it is none; and back, IBV_RATE_MAX if there is no
- * such rate. Man: ibv_rate_to_mult(3).
+ * Converts a static rate to a multiple of 2.5 Gbit/s, the rate of one lane at single data rate.
+ * Rates that are no whole multiple, 14, 25, 56 and 100 Gbit/s among them, have none.
+ * Returns the multiple (IBV_RATE_20_GBPS: 8), or -1 if the rate has none or is none.
+ * Errors: None but the -1; errno is not touched.
+ * Man: ibv_rate_to_mult(3).
  */
 __attribute__((const)) int ibv_rate_to_mult(enum ibv_rate rate);
+
+/*
+ * Converts a multiple of 2.5 Gbit/s to the static rate that is exactly that.
+ * Returns the rate, or IBV_RATE_MAX, which is no limit, if there is no such rate.
+ * Errors: None but IBV_RATE_MAX; errno is not touched.
+ * Man: ibv_rate_to_mult(3).
+ */
 __attribute__((const)) enum ibv_rate mult_to_ibv_rate(int mult);
 
-/* The same in Mbit/s. Man: ibv_rate_to_mbps(3). */
+/*
+ * Converts a static rate to Mbit/s, as the lanes really run: IBV_RATE_100_GBPS gives 103125.
+ * Returns the rate in Mbit/s, or -1 if it is none (IBV_RATE_MAX is none).
+ * Errors: None but the -1; errno is not touched.
+ * Man: ibv_rate_to_mbps(3).
+ */
 __attribute__((const)) int ibv_rate_to_mbps(enum ibv_rate rate);
+
+/*
+ * Converts Mbit/s to the static rate that is exactly that.
+ * Returns the rate, or IBV_RATE_MAX, which is no limit, if there is no such rate.
+ * Errors: None but IBV_RATE_MAX; errno is not touched.
+ * Man: ibv_rate_to_mbps(3).
+ */
 __attribute__((const)) enum ibv_rate mbps_to_ibv_rate(int mbps);
 
 struct ibv_ah_attr {
@@ -86,41 +108,75 @@ struct ibv_ah {
 };
 
 /*
- * An address to send datagrams to. errno EINVAL: no such port or GID index, no GRH on RoCE, no
- * dgid, or one of the other IP version than the source's GID; ENOMEM. Man: ibv_create_ah(3).
+ * Makes an address handle, the address that a datagram is sent to. `attr` is checked and resolved
+ * once, here; what changes in the GID table later does not change it. RoCE needs is_global,
+ * grh.dgid and grh.sgid_index; a hop_limit of 0 is sent as 64.
+ * Returns the handle, or NULL with errno set.
+ * Errors: EINVAL: no such port, no GRH, no dgid, sl above 15, an sgid_index without an address, or
+ * one of the other IP version than dgid; ENOMEM: max_ah handles, or memory.
+ * Man: ibv_create_ah(3); 11.2.2.1.
  */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
-/* Work requests that name it must have completed. Man: ibv_create_ah(3). */
+/*
+ * Destroys an address handle. A work request that was posted has its own copy of the address, and
+ * goes where it was meant to; on hardware, let it complete first.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_ah(3); 11.2.2.4.
+ */
 int ibv_destroy_ah(struct ibv_ah *ah);
 
 /*
- * From a received datagram the way back to its sender. `grh` is the head of the buffer and is
- * looked at if wc->wc_flags has IBV_WC_GRH, as all of RoCE have. 0, or -1 with errno (EINVAL: it is
- * none, or did not come to this device). Man: ibv_create_ah_from_wc(3).
+ * Finds the way back to a datagram's sender, from the completion of its receive. `grh` is the head
+ * of the receive's buffer: 40 bytes, in whose last 20 an IPv4 header lies if it came over IPv4. A
+ * datagram to a multicast group is answered from the first address of the sender's IP version.
+ * port_num is taken over unchecked.
+ * Returns 0, or -1 with errno set.
+ * Errors: EINVAL: the completion has no IBV_WC_GRH, or the datagram was to no address of this
+ * device.
+ * Man: ibv_create_ah_from_wc(3).
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr);
 
-/* The same, as an address handle. Man: ibv_create_ah_from_wc(3). */
+/*
+ * Makes an address handle for a datagram's sender: ibv_init_ah_from_wc() and ibv_create_ah() in
+ * one.
+ * Returns the handle, or NULL with errno set.
+ * Errors: EINVAL: what either of the two refuses; ENOMEM: max_ah handles, or memory.
+ * Man: ibv_create_ah_from_wc(3).
+ */
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				     uint8_t port_num);
 
 /*
- * The Ethernet address and VLAN that packets to this address go to; *vid is 0xffff without VLAN.
- * A positive errno if the neighbour cannot be found.
+ * Finds the Ethernet address and VLAN that packets to this address go to, as the kernel's neighbour
+ * table has them. The whole of `attr` is checked, as ibv_create_ah() does; *vid is 0xffff without a
+ * VLAN. It may wait for the neighbour's answer.
+ * Errors: EINVAL: what ibv_create_ah() refuses; EHOSTUNREACH: the neighbour does not answer; EIO:
+ * the kernel could not be asked.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
 
 /*
- * A UD QP joins a multicast group: gid ff0e::... or ::ffff:224..239.x.y.z; lid 0 with RoCE. A QP
- * may join several, a message comes once to each QP. EINVAL: not a UD QP, or no multicast GID.
- * Man: ibv_attach_mcast(3).
+ * Lets a UD QP receive what is sent to a multicast group: a gid of ff00::/8, or ::ffff:224.0.0.0 to
+ * ::ffff:239.255.255.255. The lid is InfiniBand's and not looked at. A QP may be in many groups, a
+ * message comes once to each QP; attaching twice is attaching once. The first one joins the group
+ * at the interface.
+ * Errors: EINVAL: not a UD QP, or no multicast GID; ENOMEM: max_mcast_grp groups, or memory;
+ * ENOBUFS: the kernel did not join the group, see net.ipv4.igmp_max_memberships; EIO: in the child
+ * of a fork().
+ * Man: ibv_attach_mcast(3); 10.5.2.
  */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
-/* EINVAL: it is not in this group. Man: ibv_attach_mcast(3). */
+/*
+ * Takes a QP out of a multicast group. What has arrived by then is received.
+ * Errors: EINVAL: the QP is not in this group, is not UD, or it is no multicast GID; EIO: in the
+ * child of a fork().
+ * Man: ibv_attach_mcast(3); 10.5.2.
+ */
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /* UDP source ports of RoCEv2 are from the upper quarter. */
@@ -128,7 +184,14 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MAX (0xFFFF)
 #define IB_GRH_FLOWLABEL_MASK		 (0x000FFFFF)
 
-/* The UDP source port that goes with a flow label: its upper 6 bits folded onto the lower 14. */
+/*
+ * Computes the UDP source port that packets with a flow label are sent from: the label's upper 6
+ * bits folded onto its lower 14, in the range 0xc000 to 0xffff. Both ends of a connection that use
+ * the same label get the same port, so that routers spread connections and keep each on one path.
+ * Returns the port, in host byte order.
+ * Errors: None.
+ * Man: RoCEv2 A17.4.3.
+ */
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {
 	uint32_t folded = (fl & 0x03FFF) ^ ((fl & 0xFC000) >> 14);

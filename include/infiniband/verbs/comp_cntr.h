@@ -53,31 +53,87 @@ struct ibv_qp_attach_comp_cntr_attr {
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
 			      size_t caps_size);
 
-/* Man: ibv_query_comp_cntr_caps(3). */
+/*
+ * Asks how many completion counters there may be, when they wrap, and which operations they count.
+ * Errors: None: it gives 0.
+ * Man: ibv_query_comp_cntr_caps(3).
+ */
 static inline int ibv_query_comp_cntr_caps(struct ibv_context *context,
 					   struct ibv_comp_cntr_caps *caps)
 {
 	return _ibv_query_comp_cntr_caps(context, caps, sizeof(*caps));
 }
 
-/* Both counts begin at 0. Man: ibv_create_comp_cntr(3). */
+/*
+ * Makes a completion counter: two counts, of successes and of errors, which begin at 0. By type it
+ * counts work requests or their bytes.
+ * Returns the counter, or NULL with errno set.
+ * Errors: EINVAL: comp_mask or flags is not 0, or the type is unknown; ENOMEM: max_counters, or
+ * memory.
+ * Man: ibv_create_comp_cntr(3).
+ */
 struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 					   struct ibv_comp_cntr_init_attr *cc_attr);
 
-/* EBUSY while a QP uses it. Man: ibv_create_comp_cntr(3). */
+/*
+ * Destroys a completion counter. The QPs that it is attached to have to be destroyed first.
+ * Errors: EBUSY: a QP uses it.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
 
-/* Sets, adds to, and reads the count of successes and that of errors. */
+/*
+ * Sets the count of successes. Atomic towards the adapter's counting; what is under way counts on
+ * from there.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+
+/*
+ * Sets the count of errors, as ibv_set_comp_cntr() does that of successes.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+
+/*
+ * Adds to the count of successes, atomically; it wraps at 2^64.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+
+/*
+ * Adds to the count of errors, as ibv_inc_comp_cntr() does to that of successes.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+
+/*
+ * Reads the count of successes. It makes no progress of its own: the adapter's threads do. What was
+ * counted is visible in memory once its count is.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+
+/*
+ * Reads the count of errors, as ibv_read_comp_cntr() does that of successes. Work requests that are
+ * flushed count as well.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_comp_cntr(3).
+ */
 int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 
 /*
- * Lets the QP count what op_mask says. EINVAL: the QP is past INIT; ENOTSUP: an operation that the
- * device cannot count; EBUSY: another counter has one of them. Man: ibv_qp_attach_comp_cntr(3).
+ * Lets a counter count the operations of op_mask on a QP, until the QP is destroyed. Several QPs
+ * may have the same counter; one QP has at most one for each kind of operation.
+ * Errors: EINVAL: the QP is past INIT or of another device, op_mask is 0, or comp_mask is not;
+ * ENOTSUP: an operation that cannot be counted, see supported_qp_attach_ops; EBUSY: the QP has
+ * another counter for one of them; EIO: in the child of a fork().
+ * Man: ibv_qp_attach_comp_cntr(3).
  */
 int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
 			    struct ibv_qp_attach_comp_cntr_attr *attr);

@@ -34,6 +34,13 @@ enum ibv_read_counters_flags {
 	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0,
 };
 
+/*
+ * Makes a set of up to 64 counters, of packets and bytes, for flows. What each index counts says
+ * ibv_attach_counters_point_flow().
+ * Returns the counters, or NULL with errno set.
+ * Errors: EINVAL: comp_mask is not 0; ENOMEM.
+ * Man: ibv_create_counters(3).
+ */
 static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
 						       struct ibv_counters_init_attr *init_attr)
 {
@@ -46,7 +53,11 @@ static inline struct ibv_counters *ibv_create_counters(struct ibv_context *conte
 	return vctx->create_counters(context, init_attr);
 }
 
-/* EBUSY while a flow uses them. */
+/*
+ * Destroys a set of counters.
+ * Errors: EBUSY: a flow counts there; destroy that first.
+ * Man: ibv_create_counters(3).
+ */
 static inline int ibv_destroy_counters(struct ibv_counters *counters)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(counters->context, destroy_counters);
@@ -54,7 +65,14 @@ static inline int ibv_destroy_counters(struct ibv_counters *counters)
 	return vctx ? vctx->destroy_counters(counters) : EOPNOTSUPP;
 }
 
-/* Says what the counter at an index shall count; `flow` NULL: for flows still to be created. */
+/*
+ * Says what the counter at an index shall count: packets or bytes. With `flow` NULL it is for flows
+ * that are created later with IBV_FLOW_SPEC_ACTION_COUNT; else this flow counts in the set from now
+ * on.
+ * Errors: EINVAL: comp_mask is not 0, counter_desc unknown, or index above 63; EBUSY: the flow
+ * counts in another set.
+ * Man: ibv_create_counters(3).
+ */
 static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 						 struct ibv_counter_attach_attr *attr,
 						 struct ibv_flow *flow)
@@ -65,7 +83,13 @@ static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 	return vctx ? vctx->attach_counters_point_flow(counters, attr, flow) : EOPNOTSUPP;
 }
 
-/* Reads the first `ncounters`; flags: enum ibv_read_counters_flags. */
+/*
+ * Reads the first `ncounters` counters of a set, at most 64, into counters_value. Those that count
+ * nothing give 0. With IBV_READ_COUNTERS_ATTR_PREFER_CACHED or without, the values are those of
+ * now.
+ * Errors: EINVAL: more than 64, or a flag that is unknown.
+ * Man: ibv_create_counters(3).
+ */
 static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
 				    uint32_t ncounters, uint32_t flags)
 {

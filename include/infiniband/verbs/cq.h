@@ -34,44 +34,82 @@ struct ibv_cq {
 	uint32_t async_events_completed;
 };
 
-/* A channel for events of any number of CQs. Man: ibv_create_comp_channel(3). */
+/*
+ * Makes a completion channel: a descriptor that is readable while one of its CQs has an event. Any
+ * number of CQs may share it.
+ * Returns the channel, or NULL with errno set.
+ * Errors: EMFILE: no descriptor is left; ENOMEM.
+ * Man: ibv_create_comp_channel(3); 11.4.2.2.
+ */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 
-/* EBUSY while a CQ uses it. Man: ibv_create_comp_channel(3). */
+/*
+ * Destroys a completion channel and closes its descriptor.
+ * Errors: EBUSY: a CQ uses it.
+ * Man: ibv_create_comp_channel(3).
+ */
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /*
- * A CQ for at least `cqe` completions. channel NULL: no events. comp_vector: 0 up to
- * context->num_comp_vectors - 1. errno EINVAL: cqe below 1 or above max_cqe, no such vector, a
- * channel of another context; ENOMEM. Man: ibv_create_cq(3).
+ * Creates a completion queue with room for exactly `cqe` completions. `channel` NULL: it raises no
+ * events. cq_context comes back with the events; comp_vector, 0 to context->num_comp_vectors - 1,
+ * picks an interrupt on hardware and nothing here. Give it room for all work requests that may
+ * complete in it at once: one that finds it full is lost, the CQ is in error for good
+ * (IBV_EVENT_CQ_ERR), and so is the QP.
+ * Returns the CQ, or NULL with errno set.
+ * Errors: EINVAL: cqe is below 1 or above max_cqe, there is no such vector, or the channel is of
+ * another context; ENOMEM: max_cq, or memory.
+ * Man: ibv_create_cq(3); 11.2.8.1, C11-39.
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
-/* Makes it larger or smaller, not below what is in it (EINVAL). Man: ibv_resize_cq(3). */
+/*
+ * Makes a CQ larger or smaller, with what is in it.
+ * Errors: EINVAL: cqe is below 1, above max_cqe, or below the number of completions in it; ENOMEM.
+ * Threads: completions may come and be polled meanwhile.
+ * Man: ibv_resize_cq(3); 11.2.8.3.
+ */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
 /*
- * Waits until all its events are acknowledged. EBUSY while a QP or SRQ uses it.
- * Man: ibv_create_cq(3).
+ * Destroys a CQ, and with it what was not polled. Waits until all events that ibv_get_cq_event()
+ * and ibv_get_async_event() gave of it are acknowledged: for ever, if the caller is who should do
+ * that.
+ * Errors: EBUSY: a QP, SRQ or WQ completes in it.
+ * Man: ibv_create_cq(3); 11.2.8.4.
  */
 int ibv_destroy_cq(struct ibv_cq *cq);
 
 /*
- * Waits for the next completion event of the channel. 0, or -1 with errno (EAGAIN on an O_NONBLOCK
- * fd without one). Each is to be acknowledged. Man: ibv_get_cq_event(3).
+ * Takes the next completion event of a channel, waiting for one unless the descriptor is
+ * O_NONBLOCK. *cq is the CQ it is of, *cq_context the program's pointer. The CQ is disarmed by it:
+ * call ibv_req_notify_cq() again, then poll. Each event has to be acknowledged before its CQ can be
+ * destroyed.
+ * Returns 0, or -1 with errno set.
+ * Errors: EAGAIN: none, on an O_NONBLOCK descriptor; EINTR: a signal came while it waited.
+ * Threads: several threads may wait on one channel: each event goes to one of them. A thread that
+ * waits may be cancelled.
+ * Man: ibv_get_cq_event(3).
  */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 
 /*
- * Acknowledges `nevents` events; takes a lock, so do many at once. Man: ibv_get_cq_event(3).
+ * Acknowledges `nevents` events of a CQ. It takes a lock, so a program that gets many does well to
+ * acknowledge some hundreds at once; ibv_destroy_cq() waits for all.
+ * Errors: None. More than were taken makes ibv_destroy_cq() wait for ever.
+ * Man: ibv_get_cq_event(3).
  */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
 /*
- * Takes up to num_entries completions, oldest first: their number, 0 if there is none. Negative
- * once the CQ overran, after what it held: it is lost then (IBV_EVENT_CQ_ERR), so give it room for
- * all that may complete. Never waits. Man: ibv_poll_cq(3).
+ * Takes up to num_entries completions out of a CQ, oldest first. Never waits; when the CQ is empty
+ * it makes the adapter's progress in the caller's thread. After an error only wr_id, status, qp_num
+ * and vendor_err mean anything; vendor_err is the reason's number, see verbatim(1).
+ * Returns how many there were, 0 if none, or a negative errno value.
+ * Errors: EOVERFLOW: as -EOVERFLOW, once the CQ has overrun and what it held is polled. How work
+ * requests ended says the status of each completion, see ibv_wc_status_str().
+ * Man: ibv_poll_cq(3); 11.4.2.1.
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -79,9 +117,12 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
 }
 
 /*
- * One event for the next completion; with solicited_only, for the next one that is an error or a
- * receive whose sender set IBV_SEND_SOLICITED. What is in the CQ already gives no event: poll after
- * this call. Man: ibv_req_notify_cq(3).
+ * Arms a CQ for one event: at the next completion, or with solicited_only at the next that is an
+ * error or whose sender set IBV_SEND_SOLICITED. What is in the CQ already raises none: poll once
+ * more after this call, then wait. Arming for all and for solicited ones together is arming for
+ * all.
+ * Errors: None: it gives 0.
+ * Man: ibv_req_notify_cq(3); 11.4.2.2.
  */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
@@ -104,7 +145,10 @@ struct ibv_modify_cq_attr {
 };
 
 /*
- * Moderation: an event only after cq_count completions or cq_period, whichever comes first.
+ * Sets a CQ's moderation: an event only after cq_count completions, or cq_period microseconds after
+ * the first of them, whichever comes first; 0 turns either off. An error raises its event at once.
+ * attr_mask is IBV_CQ_ATTR_MODERATE.
+ * Errors: EINVAL: attr_mask is anything else.
  * Man: ibv_modify_cq(3).
  */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
@@ -118,6 +162,11 @@ static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *at
  * The extended CQ, which is read in place: ibv_start_poll, then the ibv_wc_read_ calls and
  * ibv_next_poll as long as there is more, then ibv_end_poll. Between start and end the CQ belongs
  * to the caller; start, when it fails, needs no end.
+ *
+ * Returns other: the field. It is valid if wc_flags of ibv_create_cq_ex() has it, and not after an
+ * error, except for qp_num and vendor_err.
+ * Errors: None: there is a completion under the cursor.
+ * Threads: the thread that called ibv_start_poll() alone, up to ibv_end_poll().
  */
 
 /* Fields that completions shall have: an ibv_wc_read_ call outside of this choice is not valid. */
@@ -218,15 +267,27 @@ struct ibv_cq_ex {
 	uint64_t (*read_completion_wallclock_ns)(struct ibv_cq_ex *current);
 };
 
-/* The same CQ for the calls that take a struct ibv_cq. */
+/*
+ * Gives the same CQ for the calls that take a struct ibv_cq.
+ * Returns that, never NULL.
+ * Errors: None.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 {
 	return (struct ibv_cq *)cq;
 }
 
 /*
- * As ibv_create_cq, with a choice of fields. errno EOPNOTSUPP: a field or flag that the device
- * lacks. Man: ibv_create_cq_ex(3).
+ * Creates an extended CQ: as ibv_create_cq() does, with a choice of fields (wc_flags), of flags,
+ * and with a parent domain whose allocators it uses. All fields of enum ibv_create_cq_wc_flags can
+ * be had. SINGLE_THREADED leaves out the lock: then one thread at a time polls. With IGNORE_OVERRUN
+ * the oldest completion makes room in a full CQ, and nothing is told.
+ * Returns the CQ, or NULL with errno set.
+ * Errors: EINVAL: what ibv_create_cq() refuses, or a parent_domain that is NULL or of another
+ * context; EOPNOTSUPP: a bit of comp_mask, flags or wc_flags that is unknown; ENOMEM.
+ * Threads: any thread, at any time.
+ * Man: ibv_create_cq_ex(3).
  */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
@@ -240,103 +301,183 @@ static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 	return vctx->create_cq_ex(context, cq_attr);
 }
 
-/* To the first completion; ENOENT if there is none. */
+/*
+ * Begins to read a CQ and puts the cursor on the oldest completion: status and wr_id are then
+ * members of the CQ, the rest is read by ibv_wc_read_ calls. `attr` is NULL or has comp_mask 0. End
+ * it by ibv_end_poll() if, and only if, it gives 0.
+ * Errors: ENOENT: the CQ is empty; EOVERFLOW: it has overrun, and is empty; EINVAL: comp_mask is
+ * not 0.
+ * Threads: any thread; another one that starts meanwhile waits for the first one's end.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	return cq->start_poll(cq, attr);
 }
 
-/* To the next one; ENOENT if there is none. */
+/*
+ * Moves the cursor to the next completion. After an error ibv_end_poll() is due all the same.
+ * Errors: ENOENT: there is no more; EOVERFLOW: likewise, and the CQ has overrun.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline int ibv_next_poll(struct ibv_cq_ex *cq)
 {
 	return cq->next_poll(cq);
 }
 
-/* Lets the CQ go. */
+/*
+ * Ends what ibv_start_poll() began: the completions that the cursor was on are out of the CQ, and
+ * other threads may poll.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 {
 	cq->end_poll(cq);
 }
 
-/* The fields of the completion under the cursor; they mean what those of struct ibv_wc mean. */
+/*
+ * Reads what was done: the opcode, as in struct ibv_wc.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 {
 	return cq->read_opcode(cq);
 }
 
+/*
+ * Reads the reason's number of a completion in error; `verbatim explain` spells it out. 0 after
+ * success.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_vendor_err(struct ibv_cq_ex *cq)
 {
 	return cq->read_vendor_err(cq);
 }
 
+/*
+ * Reads how many bytes were received, or moved by a READ or atomic. For UD the 40 of the GRH are
+ * among them.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_byte_len(struct ibv_cq_ex *cq)
 {
 	return cq->read_byte_len(cq);
 }
 
+/*
+ * Reads the immediate data, in network byte order, if the flags have IBV_WC_WITH_IMM.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
 {
 	return cq->read_imm_data(cq);
 }
 
-/* Host byte order, unlike the immediate data whose place it takes. */
+/*
+ * Reads the key that the sender invalidated, in host byte order, if the flags have IBV_WC_WITH_INV.
+ * It has its place where the immediate data would be.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_invalidated_rkey(struct ibv_cq_ex *cq)
 {
 	return (uint32_t)cq->read_imm_data(cq);
 }
 
+/*
+ * Reads the number of the local QP.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_qp_num(struct ibv_cq_ex *cq)
 {
 	return cq->read_qp_num(cq);
 }
 
+/*
+ * Reads the number of the QP that sent a datagram.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_src_qp(struct ibv_cq_ex *cq)
 {
 	return cq->read_src_qp(cq);
 }
 
+/*
+ * Reads the completion's flags: enum ibv_wc_flags.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline unsigned int ibv_wc_read_wc_flags(struct ibv_cq_ex *cq)
 {
 	return cq->read_wc_flags(cq);
 }
 
+/*
+ * Reads a datagram's source LID: 0 with RoCE.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_slid(struct ibv_cq_ex *cq)
 {
 	return cq->read_slid(cq);
 }
 
+/*
+ * Reads a datagram's service level, 0 to 15.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint8_t ibv_wc_read_sl(struct ibv_cq_ex *cq)
 {
 	return cq->read_sl(cq);
 }
 
+/*
+ * Reads the low bits of the LID that a datagram came to: 0 with RoCE.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint8_t ibv_wc_read_dlid_path_bits(struct ibv_cq_ex *cq)
 {
 	return cq->read_dlid_path_bits(cq);
 }
 
-/* Cycles of the device's clock, see ibv_device_attr_ex.hca_core_clock. */
+/*
+ * Reads when the completion came about, by the device's clock: cycles of hca_core_clock, see
+ * ibv_query_device_ex(). Here they are nanoseconds of CLOCK_MONOTONIC.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint64_t ibv_wc_read_completion_ts(struct ibv_cq_ex *cq)
 {
 	return cq->read_completion_ts(cq);
 }
 
-/* Nanoseconds since 1970. */
+/*
+ * Reads when the completion came about: nanoseconds since 1970, by CLOCK_REALTIME as it is set now.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
 	return cq->read_completion_wallclock_ns(cq);
 }
 
+/*
+ * Reads the VLAN tag that was taken off a raw packet, or 0; see IBV_QP_CREATE_CVLAN_STRIPPING.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint16_t ibv_wc_read_cvlan(struct ibv_cq_ex *cq)
 {
 	return cq->read_cvlan(cq);
 }
 
+/*
+ * Reads the tag of the flow that brought the packet, see IBV_FLOW_SPEC_ACTION_TAG; 0 without one.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_flow_tag(struct ibv_cq_ex *cq)
 {
 	return cq->read_flow_tag(cq);
 }
 
+/*
+ * Reads tag and application context of the tag matching header that the message bore.
+ * Man: ibv_create_cq_ex(3).
+ */
 static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *tm_info)
 {
 	cq->read_tm_info(cq, tm_info);

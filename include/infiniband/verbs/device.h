@@ -284,62 +284,120 @@ enum ibv_fork_status {
 };
 
 /*
- * The devices there are now, as an array that ends with NULL; their number goes to *num_devices
- * unless that is NULL. Free it with ibv_free_device_list. NULL with errno (ENOMEM, EIO) on failure;
- * no devices is an empty list, not a failure. Man: ibv_get_device_list(3).
+ * Lists the devices that there are now, in an array that ends with NULL; their number goes to
+ * *num_devices unless that is NULL. Free it with ibv_free_device_list(). No devices is an empty
+ * list and not a failure; `verbatim doctor` says why there is none.
+ * Returns the array, or NULL with errno set.
+ * Errors: ENOMEM; EIO: the kernel did not list its interfaces.
+ * Man: ibv_get_device_list(3).
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
 /*
- * Frees the array. A device that was not opened by then is gone: open what you need first.
+ * Frees the array of devices. A device that is not open by then is gone, so open what you need
+ * first. `list` must not be NULL.
+ * Errors: None.
+ * Man: ibv_get_device_list(3).
  */
 void ibv_free_device_list(struct ibv_device **list);
 
-/* The device's name, such as "rxe0"; lives as long as the device. */
+/*
+ * Gives the device's name, such as "rxe0".
+ * Returns the name, never NULL; it lives as long as the device.
+ * Errors: None.
+ * Man: ibv_get_device_name(3).
+ */
 const char *ibv_get_device_name(struct ibv_device *device);
 
-/* The kernel's index of the device, or -1 if it has none. Man: ibv_get_device_index(3). */
+/*
+ * Gives a number that no other device has: here the index of its network interface. It stays as
+ * long as that.
+ * Returns the index; on other libraries -1 if the kernel has none.
+ * Errors: None.
+ * Man: ibv_get_device_index(3).
+ */
 int ibv_get_device_index(struct ibv_device *device);
 
-/* The node GUID, in network byte order; 0 on failure. Man: ibv_get_device_guid(3). */
+/*
+ * Gives the device's node GUID, in network byte order.
+ * Returns the GUID; other libraries give 0 on failure.
+ * Errors: None.
+ * Man: ibv_get_device_guid(3).
+ */
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
 /*
- * Opens the device; everything else hangs on the context. A device may be opened several times, by
- * several processes of one user. errno EADDRINUSE: its UDP port 4791 is somebody else's; EAGAIN,
- * EMFILE, ENOMEM: the system's limits; ENODEV: its interface went down. Man: ibv_open_device(3).
+ * Opens a device. Everything else hangs on the context that it gives, which has async_fd and
+ * num_comp_vectors. A device may be opened several times, and by all processes of one user: they
+ * share UDP port 4791 of its address.
+ * Returns the context, or NULL with errno set.
+ * Errors: EADDRINUSE: UDP port 4791 is somebody else's: another user's, another program's or the
+ * kernel's rdma_rxe; EAGAIN: 256 processes use devices, or no thread could be started; EMFILE: no
+ * descriptor is left; ENODEV: its interface is gone; EADDRNOTAVAIL: its address is; EBUSY: another
+ * process has been opening a device for too long; ENOMEM.
+ * Man: ibv_open_device(3); 11.2.1.1.
  */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
 /*
- * Closes the context, and always gives 0. It does not destroy what was made from it: objects left
- * behind keep the device until the process ends. Man: ibv_open_device(3).
+ * Closes a context. It does not destroy what was made from it: a context with objects left stays as
+ * it is, and its device open, until the process ends.
+ * Returns 0 always.
+ * Errors: None: EBUSY is told by VERBATIM_EXPLAIN=1 alone.
+ * Threads: the last call with this context.
+ * Man: ibv_open_device(3); 11.2.1.4.
  */
 int ibv_close_device(struct ibv_context *context);
 
-/* A context on the device that another process opened as `cmd_fd`. Man: ibv_import_device(3). */
+/*
+ * Opens the device of a context whose `cmd_fd` another process handed over (by SCM_RIGHTS), or this
+ * one duplicated. PDs, regions and device memory of that context can then be imported by their
+ * handles. The context that is returned owns the descriptor: ibv_close_device() closes it.
+ * Returns the context, or NULL with errno set; cmd_fd is then still the caller's.
+ * Errors: EINVAL: it is no context's cmd_fd; EPERM: its process cannot be looked at (it has to run,
+ * as the same user); ENODEV: the device is not seen from here; and what ibv_open_device() says.
+ * Man: ibv_import_device(3).
+ */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
-/* Fills `device_attr`. Man: ibv_query_device(3). */
+/*
+ * Asks for a device's limits and abilities. A limit of 0 says that there is no such object.
+ * Errors: None: it gives 0.
+ * Man: ibv_query_device(3); 11.2.1.2.
+ */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
 /*
- * Makes fork() safe for the parent's registered memory; on hardware to be called before the first
- * registration. With Verbatim, which pins nothing, there is nothing to do, and it gives 0. In the
- * child all that was opened before is dead (errno EIO): open the device anew. Man:
- * ibv_fork_init(3).
+ * Makes fork() safe for the parent's registered memory; on hardware it has to come before the first
+ * registration. Here nothing is pinned and nothing is to be done. In the child all that was opened
+ * before is dead (EIO): open the device anew.
+ * Errors: None: it gives 0.
+ * Man: ibv_fork_init(3).
  */
 int ibv_fork_init(void);
 
-/* Whether fork support is on, off, or needs no turning on. Man: ibv_is_fork_initialized(3). */
+/*
+ * Tells whether fork support is on, off, or needs no turning on.
+ * Returns IBV_FORK_UNNEEDED, with Verbatim.
+ * Errors: None.
+ * Man: ibv_is_fork_initialized(3).
+ */
 enum ibv_fork_status ibv_is_fork_initialized(void);
 
-/* "InfiniBand channel adapter" and so on; never NULL. Man: ibv_node_type_str(3). */
+/*
+ * Gives the words for a node type: "InfiniBand channel adapter" and so on.
+ * Returns a string that is never NULL nor to be freed: "unknown" for other values.
+ * Errors: None.
+ * Man: ibv_node_type_str(3).
+ */
 const char *ibv_node_type_str(enum ibv_node_type node_type);
 
 /*
- * Fills `attr`; `input` is NULL or has comp_mask 0, else EINVAL. Falls back on ibv_query_device,
- * with all else 0, where the library has no more. Man: ibv_query_device_ex(3).
+ * Asks for all that a device can do: ibv_query_device(), and on-demand paging, timestamps, tag
+ * matching, device memory and more. `input` is NULL or has comp_mask 0. A library that knows less
+ * leaves the rest 0.
+ * Errors: EINVAL: comp_mask of input is not 0.
+ * Man: ibv_query_device_ex(3).
  */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
@@ -371,7 +429,10 @@ struct ibv_values_ex {
 };
 
 /*
- * Reads the device's clock, the one that stamps completions: cycles in raw_clock.tv_nsec.
+ * Reads the device's clock, the one that stamps completions. comp_mask is
+ * IBV_VALUES_MASK_RAW_CLOCK, or 0 for nothing; cycles are in raw_clock.tv_nsec, in tv_sec is 0.
+ * Here a cycle is a nanosecond of CLOCK_MONOTONIC.
+ * Errors: EINVAL: another bit in comp_mask.
  * Man: ibv_query_rt_values_ex(3).
  */
 static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)

@@ -48,18 +48,31 @@ struct ibv_async_event {
 };
 
 /*
- * Waits for the next event (context->async_fd becomes readable). 0, or -1 with errno (EAGAIN on an
- * O_NONBLOCK fd without one). Each is to be acknowledged. Man: ibv_get_async_event(3).
+ * Takes the next asynchronous event of a context, waiting for one unless async_fd is O_NONBLOCK. An
+ * object's events come to the context that it was made from, a port's to all. Each has to be
+ * acknowledged.
+ * Returns 0, or -1 with errno set.
+ * Errors: EAGAIN: none, on an O_NONBLOCK descriptor; EINTR: a signal came while it waited.
+ * Threads: several threads may wait: each event goes to one of them. A thread that waits may be
+ * cancelled.
+ * Man: ibv_get_async_event(3); 11.6.3.
  */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
 /*
- * Acknowledges it. Destroying a CQ, QP, SRQ or WQ waits for this: do not destroy before, in the
- * thread that acknowledges. Man: ibv_get_async_event(3).
+ * Acknowledges an asynchronous event. Destroying its CQ, QP, SRQ or WQ waits for this: so
+ * acknowledge before, in a thread that does both. After it the object may be gone.
+ * Errors: None.
+ * Man: ibv_get_async_event(3).
  */
 void ibv_ack_async_event(struct ibv_async_event *event);
 
-/* A few words on the event; never NULL. Man: ibv_event_type_str(3). */
+/*
+ * Gives a few words for an asynchronous event, such as "SRQ limit reached".
+ * Returns a string that is never NULL nor to be freed: "unknown" for other values.
+ * Errors: None.
+ * Man: ibv_event_type_str(3).
+ */
 const char *ibv_event_type_str(enum ibv_event_type event);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 /*
  * Flow steering: rules that bring packets of the network to a raw packet QP. In memory a rule is a
  * struct ibv_flow_attr with its specs right behind it; values and masks are in network byte order.
+ * Actions on a flow's packets can decrypt and encrypt them (ESP), where the device does IPsec.
  * Man: ibv_create_flow(3), ibv_flow_action(3).
  */
 #ifndef INFINIBAND_VERBS_FLOW_H
@@ -249,6 +250,18 @@ struct ibv_flow_action_esp_attr {
 	uint32_t esn;
 };
 
+/*
+ * Makes a flow: a rule that brings packets of the network to a raw packet QP. `flow` has its specs
+ * right behind it in memory. Of several rules that fit, the one with the lowest priority number
+ * takes the packet, and ends the search unless it has DONT_TRAP; sniffers get a copy of all. ETH,
+ * IPV4, IPV4_EXT, IPV6, TCP, UDP, VXLAN_TUNNEL, GRE (without its key) and ESP can be told apart,
+ * and the actions are TAG, DROP and COUNT.
+ * Returns the flow, or NULL with errno set.
+ * Errors: EINVAL: not a raw packet QP, no such port, an unknown type, flag or comp_mask, specs with
+ * a type other than NORMAL, more than 16 of them, a spec whose size is not its struct's, or
+ * counters of another device; EOPNOTSUPP: a kind of spec that there is not; ENOMEM.
+ * Man: ibv_create_flow(3).
+ */
 static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *flow)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(qp->context, ibv_create_flow);
@@ -260,6 +273,11 @@ static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flo
 	return vctx->ibv_create_flow(qp, flow);
 }
 
+/*
+ * Destroys a flow: packets of it are no longer brought to its QP.
+ * Errors: None: it gives 0.
+ * Man: ibv_create_flow(3).
+ */
 static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(flow_id->context, ibv_destroy_flow);
@@ -267,6 +285,12 @@ static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 	return vctx ? vctx->ibv_destroy_flow(flow_id) : EOPNOTSUPP;
 }
 
+/*
+ * Makes an ESP action, that decrypts or encrypts a flow's packets. Verbatim's devices do no IPsec.
+ * Returns the action, or NULL with errno set: here always that.
+ * Errors: EOPNOTSUPP: always, here.
+ * Man: ibv_flow_action(3).
+ */
 static inline struct ibv_flow_action *
 ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_attr *esp)
 {
@@ -279,6 +303,11 @@ ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_a
 	return vctx->create_flow_action_esp(ctx, esp);
 }
 
+/*
+ * Changes an ESP action. Verbatim's devices have none.
+ * Errors: EOPNOTSUPP: always, here.
+ * Man: ibv_flow_action(3).
+ */
 static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
 					     struct ibv_flow_action_esp_attr *esp)
 {
@@ -287,6 +316,11 @@ static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
 	return vctx ? vctx->modify_flow_action_esp(action, esp) : EOPNOTSUPP;
 }
 
+/*
+ * Destroys a flow's action. Verbatim's devices have none.
+ * Errors: EOPNOTSUPP: always, here.
+ * Man: ibv_flow_action(3).
+ */
 static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(action->context, destroy_flow_action);

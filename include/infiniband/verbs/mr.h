@@ -42,21 +42,40 @@ struct ibv_mr {
 };
 
 /*
- * Registers `length` bytes at `addr`, both as they are: no alignment is asked for. errno EINVAL:
- * REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown flags, or a range past the end of the
- * address space; EFAULT: a part of it is not mapped (allowed with ON_DEMAND); ENOMEM: max_mr, or
- * memory. Man: ibv_reg_mr(3).
+ * Registers `length` bytes at `addr`, both as they are: no alignment is asked for, and 0 bytes are
+ * allowed. `access` is of enum ibv_access_flags. Peers and work requests name them by their
+ * address; with ZERO_BASED by the offset. Nothing is pinned, but what is not mapped is refused,
+ * unless ON_DEMAND says that it may come later. addr NULL with length SIZE_MAX and ON_DEMAND
+ * registers the whole address space.
+ * Returns the region, or NULL with errno set.
+ * Errors: EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown flags, or a range past
+ * the end of the address space; EFAULT: a part of it is not mapped; ENOMEM: max_mr, or memory.
+ * Man: ibv_reg_mr(3); 11.2.6.2, C11-21.
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
 /*
- * The same, under addresses that start at `iova` instead of `addr`; both must have the same offset
- * in a page for other adapters, here any will do. Man: ibv_reg_mr(3).
+ * Registers memory under addresses that begin at `iova` instead of `addr`. On other adapters both
+ * need the same offset within a page; here any will do. ZERO_BASED makes it 0. `access` is of enum
+ * ibv_access_flags.
+ * Returns the region, or NULL with errno set.
+ * Errors: EINVAL: as ibv_reg_mr(), or iova + length goes past 2^64; EFAULT: a part of it is not
+ * mapped; ENOMEM: max_mr, or memory.
+ * Man: ibv_reg_mr(3).
  */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access);
 
-/* The same with optional access flags, bits 20 to 29, which a device may ignore. */
+/*
+ * Registers memory under addresses that begin at `iova`, with flags of IBV_ACCESS_OPTIONAL_RANGE,
+ * bits 20 to 29, which a device that does not know them ignores: Verbatim ignores them all. The
+ * others are of enum ibv_access_flags, as ever. Programs need not call it: ibv_reg_mr() and
+ * ibv_reg_mr_iova() do where a flag may be one of these.
+ * Returns the region, or NULL with errno set.
+ * Errors: EINVAL: as ibv_reg_mr(), or iova + length goes past 2^64; EFAULT: a part of it is not
+ * mapped; ENOMEM: max_mr, or memory.
+ * Man: ibv_reg_mr(3).
+ */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access);
 
@@ -89,7 +108,16 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 	__ibv_reg_mr_iova(pd, addr, length, iova, access,                                          \
 			  __builtin_constant_p(((access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
-/* Registers a part of a dma-buf: `offset` bytes into `fd`. Man: ibv_reg_mr(3). */
+/*
+ * Registers `length` bytes of a dma-buf from `offset` on, under addresses that begin at `iova`. The
+ * exporter has to allow mmap(); a memfd does as well. The descriptor is duplicated: it may be
+ * closed afterwards. mr->addr is the offset.
+ * Returns the region, or NULL with errno set.
+ * Errors: EBADF: fd is not open; EINVAL: it cannot be mapped with this access, the range is empty
+ * or goes past its end, or flags other than LOCAL_WRITE, REMOTE_READ, _WRITE, _ATOMIC and the
+ * optional ones; EMFILE: no descriptor is left; ENOMEM: max_mr, or memory.
+ * Man: ibv_reg_mr(3).
+ */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access);
 
@@ -115,10 +143,21 @@ struct ibv_dmah_init_attr {
 	uint8_t tph_mem_type; /* enum ibv_tph_mem_type */
 };
 
-/* A DMA handle: hints for the bus that a region can be registered with. Man: ibv_alloc_dmah(3). */
+/*
+ * Makes a DMA handle: hints for the bus between adapter and memory (PCI processing hints) that a
+ * region can be registered with. Here there is no such bus: they are checked and have no effect.
+ * Returns the handle, or NULL with errno set.
+ * Errors: EINVAL: an unknown bit in comp_mask, ph above 3, an unknown tph_mem_type, or a cpu_id
+ * that this machine does not have; ENOMEM.
+ * Man: ibv_alloc_dmah(3).
+ */
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
 
-/* EBUSY while a region uses it. Man: ibv_alloc_dmah(3). */
+/*
+ * Ends a DMA handle.
+ * Errors: EBUSY: a region uses it.
+ * Man: ibv_alloc_dmah(3).
+ */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
 enum ibv_mr_init_attr_mask {
@@ -142,25 +181,52 @@ struct ibv_mr_init_attr {
 	struct ibv_buf *buf; /* with addr inside it */
 };
 
-/* All ways to register in one call. Man: ibv_reg_mr_ex(3). */
+/*
+ * Registers memory in any of the ways in one call: comp_mask says which members are set. Memory is
+ * named by addr, by fd with fd_offset (a dma-buf), or by buf with addr inside it; iova is addr or
+ * fd_offset where it is not given; dmah may be added.
+ * Returns the region, or NULL with errno set.
+ * Errors: EINVAL: comp_mask names no memory or names it twice, buf or dmah is NULL, or what the
+ * call for this kind of memory says; EOPNOTSUPP: an unknown bit in comp_mask; EFAULT: a part of it
+ * is not mapped; EBADF: fd is not open; ENOMEM: max_mr, or memory.
+ * Man: ibv_reg_mr_ex(3).
+ */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 
 /*
- * Memory from the library, at least page aligned, in the way that suits the device best; the handle
- * goes to *buf. Man: ibv_alloc_buf(3).
+ * Allocates memory from the library, page aligned (from 2 MiB on aligned to that), in the way that
+ * suits the device best: here shared memory, which other processes can import with the regions on
+ * it. The handle goes to *buf.
+ * Returns where it is, or NULL with errno set.
+ * Errors: EINVAL: size is 0; ENOMEM; EMFILE: no descriptor is left.
+ * Man: ibv_alloc_buf(3).
  */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 
-/* Frees it; regions on it must be gone. Man: ibv_alloc_buf(3). */
+/*
+ * Frees such memory. Deregister the regions on it first; here it stays until the last of them is
+ * gone.
+ * Errors: None.
+ * Man: ibv_alloc_buf(3).
+ */
 void ibv_free_buf(struct ibv_buf *buf);
 
-/* Registers [addr, addr + length) of such a buffer. Man: ibv_alloc_buf(3). */
+/*
+ * Registers the `length` bytes at `addr` of a buffer that ibv_alloc_buf() gave.
+ * Returns the region, or NULL with errno set.
+ * Errors: EINVAL: the range is not within the buffer, or the flags are refused as ibv_reg_mr()
+ * does; ENOMEM: max_mr, or memory.
+ * Man: ibv_alloc_buf(3).
+ */
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
 			      int access);
 
 /*
- * A new descriptor of the dma-buf behind the buffer, the caller's to close; -1 with errno if there
- * is none. Man: ibv_alloc_buf(3).
+ * Exports a buffer's memory as a dma-buf, made by /dev/udmabuf; where there is none, as a memfd,
+ * which ibv_reg_dmabuf_mr() takes as well.
+ * Returns a new descriptor, the caller's to close, or -1 with errno set.
+ * Errors: EOPNOTSUPP: it could not be exported: no descriptor is left.
+ * Man: ibv_alloc_buf(3).
  */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 
@@ -181,25 +247,56 @@ enum ibv_rereg_mr_err_code {
 };
 
 /*
- * Changes what the flags say, in place; the keys may change. Nothing may be under way on the
- * region. 0 or an ibv_rereg_mr_err_code. Man: ibv_rereg_mr(3).
+ * Changes a region in place: its range, PD or access, as flags, of enum ibv_rereg_mr_flags, say.
+ * Its keys stay the same. Nothing may be under way on it, and no window may be bound to it. Null
+ * regions, those on device memory, dma-bufs and buffers, and imported ones cannot be changed.
+ * Returns 0, or one of enum ibv_rereg_mr_err_code, with errno set. After IBV_REREG_MR_ERR_INPUT the
+ * region is as it was; after IBV_REREG_MR_ERR_CMD other libraries leave one that may only be
+ * deregistered, here it is as it was, too.
+ * Errors: EINVAL: unknown or no flags, CHANGE_TRANSLATION without addr and length, CHANGE_PD
+ * without a PD or with one of another context, access without CHANGE_ACCESS, or what ibv_reg_mr()
+ * refuses; EOPNOTSUPP: a region of a kind that cannot be changed; EFAULT: a part of the range is
+ * not mapped; EBUSY: windows are bound to it.
+ * Man: ibv_rereg_mr(3); 11.2.6.5.
  */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
 
 /*
- * After it has returned nobody reads or writes the memory any more. EBUSY while a memory window is
- * bound to it. Man: ibv_reg_mr(3).
+ * Ends a region. Once it has returned nobody reads or writes the memory any more, and its keys are
+ * refused; work requests that still name them complete in error. It may be freed then.
+ * Errors: EBUSY: memory windows are bound to it.
+ * Man: ibv_reg_mr(3); 11.2.6.4.
  */
 int ibv_dereg_mr(struct ibv_mr *mr);
 
-/* The region that has this handle in a context that was shared. Man: ibv_import_mr(3). */
+/*
+ * Gives a handle on the region that has this handle in the context that the PD's was imported from.
+ * `pd` is the imported PD that it was registered with. In another process the region has to lie in
+ * shared memory: ibv_alloc_buf(), device memory, a dma-buf, or what the program mapped MAP_SHARED
+ * itself. lkey and rkey are its maker's where their places are free; mr->addr is NULL.
+ * Returns the region, or NULL with errno set.
+ * Errors: ENOENT: there is none of this handle; EINVAL: it is of another PD; EOPNOTSUPP: the memory
+ * is the other process's alone; ENOMEM.
+ * Man: ibv_import_mr(3).
+ */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
 
-/* Lets go of an imported region. Man: ibv_import_mr(3). */
+/*
+ * Lets go of an imported region. The last handle of a region ends it.
+ * Errors: None that it could tell.
+ * Man: ibv_import_mr(3).
+ */
 void ibv_unimport_mr(struct ibv_mr *mr);
 
-/* A region that swallows writes and reads as zeroes, at any address. Man: ibv_alloc_null_mr(3). */
+/*
+ * Makes a null region: its lkey, at any address, swallows what is written and reads as zeroes. It
+ * is for elements of receives and sends whose bytes do not matter; peers have no key for it (rkey
+ * is 0).
+ * Returns the region, or NULL with errno set; ibv_dereg_mr() ends it.
+ * Errors: ENOMEM: max_mr, or memory.
+ * Man: ibv_alloc_null_mr(3).
+ */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(pd->context, alloc_null_mr);
@@ -212,8 +309,14 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 }
 
 /*
- * Advice on on-demand regions, such as to bring pages in. ENOENT: an lkey of the list is unknown;
- * EFAULT: a page could not be brought in. Man: ibv_advise_mr(3).
+ * Gives advice on memory of on-demand regions: to bring pages in for reading (PREFETCH) or writing
+ * (PREFETCH_WRITE), or nothing beyond what is present (NO_FAULT). With IBV_ADVISE_MR_FLAG_FLUSH it
+ * returns when they are in; without, it asks the kernel to read ahead and reports no missing page.
+ * Errors: EOPNOTSUPP: unknown advice; EINVAL: an unknown flag, or a region that is not ON_DEMAND;
+ * ENOENT: an lkey of the list is unknown; EPERM: a region of another PD, or PREFETCH_WRITE of one
+ * without LOCAL_WRITE; EFAULT: an element reaches outside its region, or a page could not be
+ * brought in.
+ * Man: ibv_advise_mr(3).
  */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 				struct ibv_sge *sg_list, uint32_t num_sge)

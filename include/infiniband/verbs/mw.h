@@ -35,7 +35,14 @@ struct ibv_mw_bind {
 	struct ibv_mw_bind_info bind_info;
 };
 
-/* A window of the type, not bound to anything. Man: ibv_alloc_mw(3). */
+/*
+ * Allocates a memory window of a type, not bound to anything. Type 1 is bound by ibv_bind_mw() and
+ * serves all QPs of its PD; type 2 by a work request, IBV_WR_BIND_MW or ibv_wr_bind_mw(), and
+ * serves the QP that bound it.
+ * Returns the window, or NULL with errno set.
+ * Errors: EINVAL: no such type; ENOMEM: max_mw, or memory.
+ * Man: ibv_alloc_mw(3); 11.2.6.6.
+ */
 static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	if (!pd->context->ops.alloc_mw) {
@@ -45,22 +52,36 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 	return pd->context->ops.alloc_mw(pd, type);
 }
 
-/* Frees a window, bound or not. Man: ibv_alloc_mw(3). */
+/*
+ * Frees a window, bound or not. Once it has returned nobody uses it any more.
+ * Errors: None: it gives 0.
+ * Man: ibv_alloc_mw(3); 11.2.6.8.
+ */
 static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 {
 	return mw->context->ops.dealloc_mw(mw);
 }
 
-/* The next rkey for a type 2 window: its low 8 bits, which are the program's, plus one. */
+/*
+ * Computes the next rkey for a window of type 2: the low 8 bits, which are the program's, plus one.
+ * Give it to the binding, then to the peer.
+ * Returns the key.
+ * Errors: None.
+ * Man: ibv_bind_mw(3); 10.6.7.2.2.
+ */
 static inline uint32_t ibv_inc_rkey(uint32_t rkey)
 {
 	return (rkey & ~(uint32_t)0xff) | ((rkey + 1) & 0xff);
 }
 
 /*
- * Posts the binding of a type 1 window to the QP's send queue; mw->rkey is the new key. EINVAL:
- * type 2 (post IBV_WR_BIND_MW instead), or a range without a region; EPERM: region and window are
- * of different PDs. Man: ibv_bind_mw(3).
+ * Posts the binding of a window of type 1 to the QP's send queue; mw->rkey is the new key at once,
+ * the old one ends when the binding is done. A length of 0 takes the window away.
+ * Errors: EINVAL: a window of type 2, a range without a region, the QP's type or state takes no
+ * binding, or an unknown flag; EPERM: window and region, or window and QP, are of different PDs;
+ * ENOMEM: the send queue is full. Whether range, access and region are fit shows in the completion:
+ * IBV_WC_MW_BIND_ERR.
+ * Man: ibv_bind_mw(3); 11.2.6.7, C10-72 to C10-75.
  */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {

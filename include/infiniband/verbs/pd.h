@@ -17,16 +17,36 @@ struct ibv_pd {
 	uint32_t handle;
 };
 
-/* A protection domain. Man: ibv_alloc_pd(3). */
+/*
+ * Allocates a protection domain: QPs reach only memory and address handles of their own.
+ * Returns the PD, or NULL with errno set.
+ * Errors: ENOMEM: max_pd, or memory.
+ * Man: ibv_alloc_pd(3); 11.2.1.5.
+ */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
 
-/* EBUSY while a memory region, QP, SRQ, AH or window still uses it. Man: ibv_alloc_pd(3). */
+/*
+ * Ends a protection domain, a parent domain, or this handle of an imported one.
+ * Errors: EBUSY: memory regions, windows, QPs, SRQs, address handles, buffers or parent domains of
+ * it are left.
+ * Man: ibv_alloc_pd(3); 11.2.1.6.
+ */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
-/* The PD that has this handle in a context that was shared. Man: ibv_import_pd(3). */
+/*
+ * Gives a handle on the PD that has this handle in the context that `context` was imported from.
+ * Returns the PD, or NULL with errno set.
+ * Errors: ENOENT: there is none of this handle; ENOMEM: max_pd, or memory.
+ * Man: ibv_import_pd(3).
+ */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
 
-/* Lets go of an imported PD; the PD itself stays its owner's. Man: ibv_import_pd(3). */
+/*
+ * Lets go of an imported PD; the PD itself stays its owner's. What was made from this handle has to
+ * go first: else nothing happens.
+ * Errors: None that it could tell.
+ * Man: ibv_import_pd(3).
+ */
 void ibv_unimport_pd(struct ibv_pd *pd);
 
 struct ibv_td_init_attr {
@@ -38,8 +58,12 @@ struct ibv_td {
 };
 
 /*
- * A thread domain: the promise that all objects in it are used by one thread at a time, so that
- * they need no locks. It takes effect through a parent domain. Man: ibv_alloc_td(3).
+ * Makes a thread domain: the promise that one thread at a time uses what is made in it, so that it
+ * needs no locks. It takes effect through a parent domain. Here the locks stay: nobody else wants
+ * them, so they cost next to nothing.
+ * Returns the domain, or NULL with errno set.
+ * Errors: EINVAL: comp_mask is not 0; ENOMEM.
+ * Man: ibv_alloc_td(3).
  */
 static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
 					  struct ibv_td_init_attr *init_attr)
@@ -53,7 +77,11 @@ static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
 	return vctx->alloc_td(context, init_attr);
 }
 
-/* EBUSY while a parent domain uses it. Man: ibv_alloc_td(3). */
+/*
+ * Ends a thread domain.
+ * Errors: EBUSY: a parent domain uses it.
+ * Man: ibv_alloc_td(3).
+ */
 static inline int ibv_dealloc_td(struct ibv_td *td)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(td->context, dealloc_td);
@@ -81,8 +109,14 @@ struct ibv_parent_domain_init_attr {
 };
 
 /*
- * A PD with further properties (a thread domain, the program's allocators), usable wherever a PD
- * is; ended by ibv_dealloc_pd. Man: ibv_alloc_parent_domain(3).
+ * Makes a parent domain: a further handle of a PD, usable wherever a PD is, with a thread domain or
+ * with the program's own allocators, which give the memory of the queues and CQs that are made from
+ * it (enum verbatim_resource_type of infiniband/verbatim.h says for what). An allocator may give
+ * IBV_ALLOCATOR_USE_DEFAULT. ibv_dealloc_pd() ends it.
+ * Returns the domain, or NULL with errno set.
+ * Errors: EINVAL: pd is NULL or a parent domain, pd or td is of another context, one of alloc and
+ * free is missing, or an unknown bit in comp_mask; ENOMEM.
+ * Man: ibv_alloc_parent_domain(3).
  */
 static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
 						     struct ibv_parent_domain_init_attr *attr)
@@ -112,7 +146,16 @@ struct ibv_xrcd {
 	struct ibv_context *context;
 };
 
-/* The XRC domain of a file, shared by all who open it. Man: ibv_open_xrcd(3). */
+/*
+ * Opens the XRC domain of a file, which all who open that file share; with fd -1 one of the
+ * caller's own (oflags has O_CREAT). comp_mask has both bits. O_CREAT: make it if there is none;
+ * O_EXCL: only then. The descriptor may be closed afterwards. For now the sharing is between the
+ * contexts of one process.
+ * Returns the domain, or NULL with errno set.
+ * Errors: EINVAL: comp_mask lacks a bit, oflags has another flag, or O_EXCL and there is one;
+ * EBADF: fd is not open; EAGAIN: there is none yet, and no O_CREAT; ENOMEM.
+ * Man: ibv_open_xrcd(3); A14.
+ */
 static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 					     struct ibv_xrcd_init_attr *xrcd_init_attr)
 {
@@ -125,7 +168,11 @@ static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 	return vctx->open_xrcd(context, xrcd_init_attr);
 }
 
-/* EBUSY while a QP or SRQ of this process uses it. Man: ibv_open_xrcd(3). */
+/*
+ * Closes an XRC domain. The domain itself goes with the last who has it open.
+ * Errors: EBUSY: a QP or SRQ was made with this handle.
+ * Man: ibv_open_xrcd(3).
+ */
 static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return verbs_get_ctx(xrcd->context)->close_xrcd(xrcd);

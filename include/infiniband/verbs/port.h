@@ -103,9 +103,11 @@ struct ibv_port_attr {
 };
 
 /*
- * Port state and limits. Called through the macro below, which gives the library the size of the
- * caller's struct; the plain function knows of no members from port_cap_flags2 on.
- * EINVAL: no such port. Man: ibv_query_port(3).
+ * Asks for a port's state and limits. Ports are numbered from 1; Verbatim's devices have one. It is
+ * called through a macro, which tells the library how large the caller's struct is; the plain
+ * function of that name, which old programs call, knows of no members from port_cap_flags2 on.
+ * Errors: EINVAL: no such port.
+ * Man: ibv_query_port(3); 11.2.1.2.
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
@@ -124,18 +126,29 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
 /*
- * The speed that the port's traffic can really reach, in units of 100 Mbit/s.
- * EOPNOTSUPP where it is not known. Man: ibv_query_port_speed(3).
+ * Asks for the speed that a port's traffic can really reach, in units of 100 Mbit/s: that of the
+ * network interface.
+ * Errors: EINVAL: no such port; EOPNOTSUPP: the interface does not say, as loopback and some
+ * virtual ones.
+ * Man: ibv_query_port_speed(3).
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
-/* "PORT_ACTIVE" and so on; never NULL. Man: ibv_node_type_str(3). */
+/*
+ * Gives the words for a port's state: "active", "down" and so on.
+ * Returns a string that is never NULL nor to be freed: "unknown" for other values.
+ * Errors: None.
+ * Man: ibv_node_type_str(3).
+ */
 const char *ibv_port_state_str(enum ibv_port_state port_state);
 
 /*
- * GID `index` of the port; an empty row gives zeroes. 0, or -1 with errno (EINVAL: no such port or
- * index). Which index to choose: with RoCE one whose address reaches the peer; one that is
- * ::ffff:a.b.c.d goes over IPv4. Man: ibv_query_gid(3).
+ * Reads a row of the port's GID table; an empty one gives zeroes. Which index to choose: one whose
+ * address reaches the peer; ::ffff:a.b.c.d goes over IPv4. Row 0 is the link-local address, where
+ * there is one.
+ * Returns 0, or -1 with errno set.
+ * Errors: EINVAL: no such port, or the index is not below gid_tbl_len.
+ * Man: ibv_query_gid(3).
  */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
@@ -143,8 +156,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 
 /*
- * A GID with its type and interface. ENODATA: the row is empty; EINVAL: no such port or row;
- * EOPNOTSUPP: flags is not 0. Man: ibv_query_gid_ex(3).
+ * Reads a row of the port's GID table with its type and network interface.
+ * Errors: ENODATA: the row is empty; EINVAL: no such port, or the index is not below gid_tbl_len;
+ * EOPNOTSUPP: flags is not 0.
+ * Man: ibv_query_gid_ex(3).
  */
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 				   uint32_t gid_index, struct ibv_gid_entry *entry, uint32_t flags)
@@ -156,8 +171,11 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size);
 
 /*
- * All rows in use of all ports: their number, or a negative errno (-EINVAL: more than max_entries;
- * -EOPNOTSUPP: flags is not 0). The table may change between two calls, see IBV_EVENT_GID_CHANGE.
+ * Reads all rows of the GID table that are in use, of all ports, into at most max_entries. The
+ * table may change between two calls, see IBV_EVENT_GID_CHANGE.
+ * Returns their number, or a negative errno value.
+ * Errors: EINVAL: as -EINVAL: there are more than max_entries; EOPNOTSUPP: as -EOPNOTSUPP: flags is
+ * not 0.
  * Man: ibv_query_gid_table(3).
  */
 static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
@@ -167,11 +185,21 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 	return _ibv_query_gid_table(context, entries, max_entries, flags, sizeof(*entries));
 }
 
-/* P_Key `index` of the port. 0, or -1 with errno (EINVAL: no such index). Man: ibv_query_pkey(3).
+/*
+ * Reads a row of the port's P_Key table, in network byte order; an empty one is 0. Row 0 is 0xffff,
+ * the default partition, unless VERBATIM_PKEYS or verbatim_set_pkeys() says otherwise.
+ * Returns 0, or -1 with errno set.
+ * Errors: EINVAL: no such port, or the index is not below pkey_tbl_len.
+ * Man: ibv_query_pkey(3); 10.9.
  */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 
-/* Where in the port's table a P_Key is, or -1 with errno EINVAL. Man: ibv_get_pkey_index(3). */
+/*
+ * Finds where in the port's table a P_Key, in network byte order, is.
+ * Returns the index, or -1 with errno set.
+ * Errors: EINVAL: no such port, or the table does not have it.
+ * Man: ibv_get_pkey_index(3).
+ */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 
 #ifdef __cplusplus

@@ -33,7 +33,11 @@ enum ibv_wr_opcode {
 	IBV_WR_ATOMIC_WRITE = 15, /* 8 bytes, aligned, inline */
 };
 
-/* A few words on the opcode; never NULL. */
+/*
+ * Gives a word for a work request's opcode: "rdma-write", "send" and so on.
+ * Returns a string that is never NULL nor to be freed: "unknown" for other values.
+ * Errors: None.
+ */
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 enum ibv_send_flags {

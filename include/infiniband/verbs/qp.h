@@ -28,7 +28,11 @@ enum ibv_qp_type {
 	IBV_QPT_DRIVER = 0xff,
 };
 
-/* Whether a `supported_qpts` mask has the QP type. */
+/*
+ * Tells whether a mask of QP types, such as supported_qpts of tso_caps, has this one.
+ * Returns 1 or 0.
+ * Errors: None.
+ */
 static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 {
 	return (caps & (1 << qpt)) != 0;
@@ -229,13 +233,31 @@ struct ibv_qp {
 };
 
 /*
- * A QP in RESET. cap: at least what was asked for, on return what it has. errno EINVAL: beyond the
- * device's limits, a CQ missing, or PD, CQs and SRQ of different contexts; EOPNOTSUPP: a type that
- * the device lacks; ENOMEM: max_qp, or memory. Man: ibv_create_qp(3).
+ * Creates a QP, in RESET. Ask in `cap` for what is needed; on return it says what there is, which
+ * may be more: queues are powers of two, and a large max_send_sge gives as much inline data.
+ * send_cq and recv_cq may be the same; srq is NULL, or receives come from there. RAW_PACKET needs
+ * the capability CAP_NET_RAW, when it goes to INIT at the latest.
+ * Returns the QP, or NULL with errno set.
+ * Errors: EINVAL: more than max_qp_wr, max_sge or 1024 bytes of inline data, a CQ missing, PD, CQs
+ * and SRQ of different contexts, or an SRQ that does not suit the type; EOPNOTSUPP: a type that the
+ * device lacks; ENOMEM: max_qp, or memory; EPERM: raw packets without the privilege; EIO: in the
+ * child of a fork().
+ * Man: ibv_create_qp(3); 11.2.5.1.
  */
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
-/* Man: ibv_create_qp_ex(3). */
+/*
+ * Creates a QP of any kind, in RESET: with comp_mask IBV_QP_INIT_ATTR_PD as ibv_create_qp() does.
+ * Members beyond that count if comp_mask has their bit: XRC_RECV needs xrcd (and no PD nor CQ),
+ * ibv_wr_ calls need send_ops_flags, receive hashing of raw packets rwq_ind_tbl and rx_hash_conf
+ * (Toeplitz, a key of 40 bytes). Of create_flags there is CVLAN_STRIPPING, for raw packets.
+ * Returns the QP, or NULL with errno set.
+ * Errors: EINVAL: what ibv_create_qp() refuses, no PD, no XRC domain, or a table without a hash
+ * that the device has; EOPNOTSUPP: a type, a bit of comp_mask or create_flags, or an operation in
+ * send_ops_flags, that the device or this QP type lacks; ENOMEM: max_qp, or memory; EPERM: raw
+ * packets without the privilege; EIO: in the child of a fork().
+ * Man: ibv_create_qp_ex(3); 11.2.5.1.
+ */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 					      struct ibv_qp_init_attr_ex *qp_init_attr_ex)
 {
@@ -252,7 +274,15 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 	return vctx->create_qp_ex(context, qp_init_attr_ex);
 }
 
-/* A shared (XRC_RECV) QP of another process, by its number. Man: ibv_open_qp(3). */
+/*
+ * Opens an XRC_RECV QP that somebody else made, by its number and its XRC domain: comp_mask has
+ * NUM, XRCD and TYPE, and CONTEXT if qp_context shall be set. Each who has it open gets its events
+ * and may modify it; it ends with the last.
+ * Returns the QP, or NULL with errno set.
+ * Errors: EINVAL: comp_mask lacks a bit, a type other than XRC_RECV, a domain of another context,
+ * or no such QP in the domain; ENOMEM.
+ * Man: ibv_open_qp(3); A14.
+ */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 					 struct ibv_qp_open_attr *qp_open_attr)
 {
@@ -266,17 +296,32 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 }
 
 /*
- * Sets the attributes of attr_mask, all or none. Beside IBV_QP_STATE the steps need
- *   INIT  PKEY_INDEX, PORT, and ACCESS_FLAGS (RC, UC) or QKEY (UD)
- *   RTR   RC, UC: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC also MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
- *   RTS   SQ_PSN; RC also TIMEOUT, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC
- * and each takes some more; from any state RESET and, but from RESET, ERR need none. EINVAL: an
- * attribute missing, not allowed in this step, or out of range; or no such step.
- * Man: ibv_modify_qp(3).
+ * Sets the attributes of attr_mask, all or none, and with IBV_QP_STATE takes the QP to another
+ * state. attr_mask is of enum ibv_qp_attr_mask. Beside IBV_QP_STATE the steps need
+ *   INIT  PORT; all but raw packets PKEY_INDEX; RC, UC, XRC: ACCESS_FLAGS; UD: QKEY
+ *   RTR   RC, UC, XRC: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC and XRC_RECV also
+ *         MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
+ *   RTS   all but raw packets SQ_PSN; RC, XRC: TIMEOUT; RC and XRC_SEND also RETRY_CNT,
+ *         RNR_RETRY, MAX_QP_RD_ATOMIC
+ *   SQD   nothing, from RTS; and back to RTS, where waiting sends go on
+ * and each takes some more, RATE_LIMIT on the way to RTS among them. RESET from any state, and ERR
+ * from all but RESET, need none. struct ibv_qp_attr has the ranges. In ERR what is posted is
+ * flushed; RESET drops it without completions.
+ * Errors: EINVAL: an attribute missing, not allowed in this step, or out of range, no such step, a
+ * cur_qp_state that it is not in, a path_mtu above the port's active_mtu, a P_Key index that is
+ * empty, an address as ibv_create_ah() refuses it, or an alternate path; ENOMEM: for
+ * max_dest_rd_atomic READs; EIO: in the child of a fork().
+ * Man: ibv_modify_qp(3); 10.3.1, 11.2.5.2 Table 91.
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
-/* May be called in RTS. Man: ibv_modify_qp_rate_limit(3). */
+/*
+ * Limits what a QP in RTS sends, from now on: rate_limit in kbit/s, 0 for no limit; max_burst_sz
+ * bytes may go at once (0: 16384); typical_pkt_sz is a hint and not looked at.
+ * Errors: EINVAL: the QP is not in RTS or is XRC_RECV, or comp_mask is not 0; EIO: in the child of
+ * a fork().
+ * Man: ibv_modify_qp_rate_limit(3).
+ */
 static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(qp->context, modify_qp_rate_limit);
@@ -285,8 +330,10 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 }
 
 /*
- * The attributes of attr_mask and perhaps more; sets qp->state, which an error may have changed.
- * init_attr is filled as well and must not be NULL. Man: ibv_query_qp(3).
+ * Asks for a QP's attributes: all of them, whatever attr_mask says. Sets qp->state, which an error
+ * may have changed. init_attr is filled as well and must not be NULL.
+ * Errors: EIO: in the child of a fork().
+ * Man: ibv_query_qp(3); 11.2.5.3.
  */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
@@ -302,23 +349,36 @@ enum ibv_query_qp_data_in_order_caps {
 };
 
 /*
- * Whether a peer's `op` writes memory from first to last byte: 0 or 1, or with RETURN_CAPS the
- * capabilities. Man: ibv_query_qp_data_in_order(3).
+ * Tells whether a SEND, RDMA WRITE or READ of this QP writes memory from first to last byte, so
+ * that a program may wait for the last. flags are 0 or of enum ibv_query_qp_data_in_order_flags.
+ * Returns 0 or 1; with RETURN_CAPS the bits of enum ibv_query_qp_data_in_order_caps.
+ * Errors: None: what is unknown gives 0.
+ * Man: ibv_query_qp_data_in_order(3).
  */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
 /*
- * Waits until its events are acknowledged; its completions that were not polled are gone.
- * EBUSY while it is in a multicast group. Man: ibv_create_qp(3).
+ * Destroys a QP. Its completions that were not polled are gone, work requests end without one.
+ * Waits until its events are acknowledged.
+ * Errors: EBUSY: it is in a multicast group, or flows lead to it; EIO: in the child of a fork().
+ * Man: ibv_create_qp(3); 11.2.5.4.
  */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
 /*
- * Posts a list of sends, in order; on failure *bad_wr is the first that was not taken, those before
- * it are posted. ENOMEM: the queue is full; EINVAL: the QP is not in RTS, SQD, SQE or ERR, too many
- * entries or too much inline data, an opcode or flag that this QP does not know, no or another PD's
- * address handle; EFAULT: inline data that cannot be read. What lkeys, rkeys and lengths are worth
- * shows in the completion. Man: ibv_post_send(3).
+ * Posts a list of sends, in order, which the adapter does in order. On failure *bad_wr is the first
+ * that was not taken; those before it are posted. Which opcodes a type has: RC and XRC_SEND all, UC
+ * SEND, RDMA WRITE, LOCAL_INV and BIND_MW, UD SEND, raw packets SEND without immediate. FLUSH needs
+ * ibv_wr_flush(); a message of a connected QP has up to 2 GiB, a datagram up to the active_mtu.
+ * Errors: EINVAL: the QP is in RESET, INIT or RTR, too many elements or too much inline data, an
+ * opcode or flag that this QP does not know, an atomic whose elements are not 8 bytes, an
+ * ATOMIC_WRITE that is not 8 bytes inline, or no, or another PD's, address handle; ENOMEM: the
+ * queue is full; EFAULT: inline data that cannot be read; EPERM: a window of another PD. What
+ * lkeys, rkeys and lengths are worth shows in the completion: LOC_LEN_ERR, LOC_PROT_ERR,
+ * LOC_QP_OP_ERR, MW_BIND_ERR for what is wrong here; REM_INV_REQ_ERR, REM_ACCESS_ERR, REM_OP_ERR
+ * for what the peer refused; RETRY_EXC_ERR and RNR_RETRY_EXC_ERR if it does not answer or has no
+ * receive; WR_FLUSH_ERR for all that was queued behind.
+ * Man: ibv_post_send(3); 11.4.1.1, 10.7.3.
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -327,8 +387,13 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 }
 
 /*
- * Posts a list of receives, likewise. EINVAL: the QP is in RESET, or has an SRQ: then post to that.
- * Man: ibv_post_recv(3).
+ * Posts a list of receives, in order. On failure *bad_wr is the first that was not taken; those
+ * before it are posted. Elements are written in turn; for UD the first 40 bytes are the GRH's.
+ * Errors: EINVAL: the QP is in RESET, is XRC, or receives from an SRQ or a table: post there, or
+ * there are too many elements; ENOMEM: the queue is full. In the completion: LOC_LEN_ERR for a
+ * message longer than the receive, LOC_PROT_ERR for an lkey that does not fit, WR_FLUSH_ERR in the
+ * error state.
+ * Man: ibv_post_recv(3); 11.4.1.2.
  */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				struct ibv_recv_wr **bad_wr)
@@ -343,10 +408,21 @@ struct ibv_ece {
 	uint32_t comp_mask; /* 0 */
 };
 
-/* To be called before RTR with what the peer's ibv_query_ece said. Man: ibv_set_ece(3). */
+/*
+ * Gives a QP the options for enhanced connection establishment that the peer's ibv_query_ece()
+ * told; before RTR. `ece` is in and out: what is accepted comes back. Verbatim has no options, so
+ * that is its vendor_id and 0.
+ * Errors: EINVAL: comp_mask is not 0, or the QP is past INIT.
+ * Man: ibv_set_ece(3).
+ */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
-/* Man: ibv_query_ece(3). */
+/*
+ * Asks for the options that a QP has for enhanced connection establishment, to be told to the peer.
+ * Here those are vendor_id 0xffffff and no option.
+ * Errors: None: it gives 0.
+ * Man: ibv_query_ece(3).
+ */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 #ifdef __cplusplus

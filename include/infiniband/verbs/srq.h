@@ -74,14 +74,24 @@ struct ibv_srq {
 };
 
 /*
- * attr.max_wr and max_sge: at least what was asked for, and on return what it has. srq_limit is not
- * looked at. errno EINVAL: beyond the device's limits. Man: ibv_create_srq(3).
+ * Creates an SRQ: receives for any number of QPs. attr.max_wr and max_sge: at least what was asked
+ * for, and on return what there is. srq_limit is not looked at: see ibv_modify_srq().
+ * Returns the SRQ, or NULL with errno set.
+ * Errors: EINVAL: max_wr is 0 or above max_srq_wr, or max_sge above max_srq_sge; ENOMEM: max_srq,
+ * or memory.
+ * Man: ibv_create_srq(3); 11.2.3.1.
  */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
 /*
- * As ibv_create_srq, for every kind. errno EOPNOTSUPP: a kind that the device lacks; EINVAL: what
- * the kind needs is missing. Man: ibv_create_srq_ex(3).
+ * Creates an SRQ of any kind. pd, with its bit in comp_mask, is always needed. XRC: for XRC
+ * senders, who name it by ibv_get_srq_num(); it needs xrcd and a cq of its own. TM: tag matching
+ * over RC; it needs tm_cap.max_num_tags and a cq.
+ * Returns the SRQ, or NULL with errno set.
+ * Errors: EINVAL: a size as ibv_create_srq() refuses it, what the kind needs is missing, or is of
+ * another context; EOPNOTSUPP: another kind, or an unknown bit in comp_mask; ENOMEM: max_srq, or
+ * memory.
+ * Man: ibv_create_srq_ex(3); 11.2.3.1, A14.
  */
 static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 						struct ibv_srq_init_attr_ex *srq_init_attr_ex)
@@ -104,15 +114,26 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 }
 
 /*
- * Resizes, or arms the limit for one event. EINVAL: a limit above the size, or a size below what is
- * posted. Man: ibv_modify_srq(3).
+ * Resizes an SRQ (IBV_SRQ_MAX_WR), or arms its limit for one IBV_EVENT_SRQ_LIMIT_REACHED
+ * (IBV_SRQ_LIMIT): the event comes when fewer receives than srq_limit are left; 0 disarms it.
+ * Errors: EINVAL: an unknown bit in srq_attr_mask, a limit above the size, or a size that is 0,
+ * above max_srq_wr or below what is posted; ENOMEM.
+ * Man: ibv_modify_srq(3); 11.2.3.3, C10-45.
  */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
 
-/* What it has, and the limit if it is still armed, else 0. Man: ibv_query_srq(3). */
+/*
+ * Asks for an SRQ's size, and for its limit: 0 once that is no longer armed.
+ * Errors: None: it gives 0.
+ * Man: ibv_query_srq(3); 11.2.3.2.
+ */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
-/* The number that an XRC sender names it by. Man: ibv_get_srq_num(3). */
+/*
+ * Asks for the number that an XRC sender names this SRQ by, in remote_srqn.
+ * Errors: EINVAL: it is no XRC SRQ.
+ * Man: ibv_get_srq_num(3).
+ */
 static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(srq->context, get_srq_num);
@@ -121,14 +142,18 @@ static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 }
 
 /*
- * Waits until its events are acknowledged; receives still in it are dropped without completions.
- * EBUSY while a QP uses it. Man: ibv_create_srq(3).
+ * Destroys an SRQ; receives still in it are dropped without completions. Waits until its events are
+ * acknowledged.
+ * Errors: EBUSY: a QP receives from it.
+ * Man: ibv_create_srq(3); 11.2.3.4.
  */
 int ibv_destroy_srq(struct ibv_srq *srq);
 
 /*
- * Posts a list of receives, in order; on failure *bad_recv_wr is the first that was not taken.
- * ENOMEM: full; EINVAL: too many entries. Man: ibv_post_srq_recv(3).
+ * Posts a list of receives, in order. On failure *bad_recv_wr is the first that was not taken;
+ * those before it are posted. They complete in the CQ of the QP that takes them.
+ * Errors: EINVAL: too many elements; ENOMEM: the SRQ is full.
+ * Man: ibv_post_srq_recv(3); 11.4.1.2.
  */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 				    struct ibv_recv_wr **bad_recv_wr)
@@ -166,7 +191,15 @@ struct ibv_ops_wr {
 	} tm;
 };
 
-/* Man: ibv_post_srq_ops(3). */
+/*
+ * Changes the list of a tag matching SRQ. ADD adds a tagged buffer and gives its handle in
+ * tm.handle; DEL takes one out; SYNC, or any with IBV_OPS_TM_SYNC, says by unexpected_cnt which
+ * messages the program has seen. All are done when it returns; with IBV_OPS_SIGNALED each completes
+ * in the SRQ's CQ. On failure *bad_op is the first that was not done.
+ * Errors: EINVAL: not a tag matching SRQ, an unknown opcode or flag, or too many elements; ENOMEM:
+ * the list is full. In the completion: TM_ERR, a tag to be deleted is not in the list any more.
+ * Man: ibv_post_srq_ops(3).
+ */
 static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 				   struct ibv_ops_wr **bad_op)
 {

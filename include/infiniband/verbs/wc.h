@@ -42,7 +42,12 @@ enum ibv_wc_status {
 	IBV_WC_TM_RNDV_INCOMPLETE, /* a rendezvous that the program has to finish */
 };
 
-/* A few words on the status; never NULL. Man: ibv_poll_cq(3). */
+/*
+ * Gives a few words for the status of a completion; enum ibv_wc_status says what each means.
+ * Returns a string that is never NULL nor to be freed: "unknown" for other values.
+ * Errors: None.
+ * Man: ibv_poll_cq(3); 11.6.2.
+ */
 const char *ibv_wc_status_str(enum ibv_wc_status status);
 
 /* What was done; `opcode & IBV_WC_RECV` tells a receive from a send. */

@@ -98,7 +98,12 @@ struct ibv_rwq_ind_table_init_attr {
 };
 
 /*
- * A work queue in RESET. max_wr and max_sge: at least what was asked for, on return what it has.
+ * Creates a receive work queue, in RESET, for an indirection table. max_wr and max_sge: at least
+ * what was asked for, on return what there is. Of create_flags there is CVLAN_STRIPPING.
+ * Returns the WQ, or NULL with errno set.
+ * Errors: EINVAL: a type other than RQ, an unknown bit in comp_mask or create_flags, pd or cq
+ * missing or of another context, max_wr 0 or above max_qp_wr, or max_sge above the device's;
+ * ENOMEM.
  * Man: ibv_create_wq(3).
  */
 static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
@@ -121,7 +126,13 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
 	return wq;
 }
 
-/* Man: ibv_modify_wq(3). */
+/*
+ * Takes a WQ to another state, RESET to RDY to ERR, and to RESET from all, or sets its flags, as
+ * attr_mask says. ERR flushes the receives in it, RESET drops them.
+ * Errors: EINVAL: attr_mask is 0 or has an unknown bit, no such way, a curr_wq_state that it is not
+ * in, or a flag other than CVLAN_STRIPPING.
+ * Man: ibv_modify_wq(3).
+ */
 static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(wq->context, modify_wq);
@@ -129,7 +140,12 @@ static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 	return vctx ? vctx->modify_wq(wq, wq_attr) : EOPNOTSUPP;
 }
 
-/* EBUSY while a table or QP uses it. Man: ibv_create_wq(3). */
+/*
+ * Destroys a WQ; receives still in it are dropped without completions. Waits until its events are
+ * acknowledged.
+ * Errors: EBUSY: it is in an indirection table.
+ * Man: ibv_create_wq(3).
+ */
 static inline int ibv_destroy_wq(struct ibv_wq *wq)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(wq->context, destroy_wq);
@@ -137,14 +153,26 @@ static inline int ibv_destroy_wq(struct ibv_wq *wq)
 	return vctx ? vctx->destroy_wq(wq) : EOPNOTSUPP;
 }
 
-/* Posts a list of receives, as ibv_post_srq_recv does. */
+/*
+ * Posts a list of receives, in order. On failure *bad_recv_wr is the first that was not taken;
+ * those before it are posted.
+ * Errors: EINVAL: the WQ is not in RDY, or too many elements; ENOMEM: it is full.
+ * Man: ibv_create_wq(3).
+ */
 static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
 				   struct ibv_recv_wr **bad_recv_wr)
 {
 	return wq->post_recv(wq, recv_wr, bad_recv_wr);
 }
 
-/* Man: ibv_create_rwq_ind_table(3). */
+/*
+ * Makes an indirection table of 2^log_ind_tbl_size WQs, by which a raw packet QP spreads what it
+ * receives: the low bits of a packet's hash are the index. One WQ may be there several times.
+ * Returns the table, or NULL with errno set.
+ * Errors: EINVAL: comp_mask is not 0, log_ind_tbl_size is above 10, or an entry is NULL or of
+ * another device; ENOMEM.
+ * Man: ibv_create_rwq_ind_table(3).
+ */
 static inline struct ibv_rwq_ind_table *
 ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
 {
@@ -157,7 +185,11 @@ ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_i
 	return vctx->create_rwq_ind_table(context, init_attr);
 }
 
-/* Man: ibv_create_rwq_ind_table(3). */
+/*
+ * Destroys an indirection table.
+ * Errors: EBUSY: a QP uses it.
+ * Man: ibv_create_rwq_ind_table(3).
+ */
 static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
 {
 	struct verbs_context *vctx =
