@@ -24,7 +24,9 @@
 
 struct adapter;
 struct cq;
+struct mr;
 struct qp;
+struct reach_op;
 
 struct adapter_host {
 	/*
@@ -51,6 +53,21 @@ struct adapter_host {
 
 	/* Of raw packet QPs: sends an Ethernet frame. 0, -EAGAIN when busy, or -errno. */
 	int (*send_frame)(struct adapter *adapter, const void *frame, size_t length);
+
+	/*
+	 * All five or none (NULL): what QPs of this host may do to each other's memory without the
+	 * packets that it would take. Published are regions and, under the lane's lock, connected
+	 * QPs with what may be done through them; false if the host has no place for it. What is
+	 * withdrawn may still be in use until a quiesce().
+	 */
+	bool (*publish_mr)(struct adapter *adapter, const struct mr *mr);
+	void (*withdraw_mr)(struct adapter *adapter, const struct mr *mr);
+	bool (*publish_qp)(struct adapter *adapter, const struct qp *qp, unsigned int access);
+	void (*withdraw_qp)(struct adapter *adapter, const struct qp *qp);
+
+	/* Does a part of a WRITE or READ to the QP's peer (transport/reach.h). False: it can't, for
+	 * whatever reason, and may have done some of it. Under the lane's lock. */
+	bool (*reach)(struct qp *qp, const struct reach_op *op);
 };
 
 struct adapter {

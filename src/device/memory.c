@@ -12,6 +12,8 @@
 
 #include "device/memory.h"
 
+enum { MOVE_LONG = 4096, MOVE_END = 64 }; /* from where on the string instruction pays */
+
 #ifdef __x86_64__
 
 _Static_assert(EFAULT == 14, "the error exit below returns it");
@@ -21,6 +23,7 @@ int memory_store_raw(void *to, const void *from, size_t length);
 int memory_fetch_add_raw(void *place, uint64_t add, uint64_t *old);
 int memory_compare_swap_raw(void *place, uint64_t compare, uint64_t swap, uint64_t *old);
 int memory_store_8_raw(void *place, uint64_t value);
+int memory_move_raw(void *to, const void *from, size_t length);
 extern const char memory_touch_begin[], memory_touch_end[], memory_touch_fault[];
 
 /*
@@ -113,8 +116,10 @@ __asm__(".pushsection .text\n"
 		ROUTINE("memory_compare_swap_raw", "	movq %rsi, %rax\n"
 						   "	lock cmpxchgq %rdx, (%rdi)\n"
 						   "	movq %rax, (%rcx)\n")
-		    ROUTINE("memory_store_8_raw",
-			    "	movq %rsi, (%rdi)\n") ".globl memory_touch_end\n.hidden "
+		    ROUTINE("memory_store_8_raw", "	movq %rsi, (%rdi)\n")
+			ROUTINE("memory_move_raw",
+				"	movq %rdx, %rcx\n"
+				"	rep movsb\n") ".globl memory_touch_end\n.hidden "
 						      "memory_touch_end\nmemory_touch_end:\n"
 						      ".globl memory_touch_fault\n.hidden "
 						      "memory_touch_fault\nmemory_touch_fault:\n"
@@ -159,6 +164,11 @@ static int memory_store_raw(void *to, const void *from, size_t length)
 	return copy_whole(to, from, length, (uintptr_t)to);
 }
 
+static int memory_move_raw(void *to, const void *from, size_t length)
+{
+	return copy_whole(to, from, length, (uintptr_t)to);
+}
+
 static int memory_fetch_add_raw(void *place, uint64_t add, uint64_t *old)
 {
 	*old = __atomic_fetch_add((uint64_t *)place, add, __ATOMIC_SEQ_CST);
@@ -194,6 +204,15 @@ int memory_load(void *to, const char *from, size_t length)
 int memory_store(char *to, const void *from, size_t length)
 {
 	return memory_store_raw(to, from, length);
+}
+
+int memory_move(char *to, const char *from, size_t length)
+{
+	size_t body = length < MOVE_LONG ? 0 : length - MOVE_END;
+
+	if (body && memory_move_raw(to, from, body))
+		return -EFAULT;
+	return memory_store_raw(to + body, from + body, length - body);
 }
 
 int memory_fetch_add(char *place, uint64_t add, uint64_t *old)

@@ -22,6 +22,10 @@
 int memory_load(void *to, const char *from, size_t length);
 int memory_store(char *to, const void *from, size_t length);
 
+/* From the program's memory to the program's memory: no order but that the last bytes are stored
+ * last. Faster when long. */
+int memory_move(char *to, const char *from, size_t length);
+
 /* Atomic with respect to other adapters' threads and the program's own atomics; `place` is 8-byte
  * aligned. */
 int memory_fetch_add(char *place, uint64_t add, uint64_t *old);

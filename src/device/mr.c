@@ -82,6 +82,27 @@ static int enlist(struct mr *mr)
 	return ret ? refuse(REASON_NO_MEMORY, "for the table of MRs") : 0;
 }
 
+/*
+ * A null region has no rkey, and one without remote rights needs none. On demand means that the
+ * program may change what lies there and its protection, which nobody looks at who goes past it.
+ */
+static void publish(struct mr *mr)
+{
+	const struct adapter_host *host = mr->adapter->host;
+
+	if (host->publish_mr && !mr->is_null && mr->length &&
+	    !(mr->access & IBV_ACCESS_ON_DEMAND) &&
+	    (mr->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)))
+		mr->is_published = host->publish_mr(mr->adapter, mr);
+}
+
+static void withdraw(struct mr *mr)
+{
+	if (mr->is_published)
+		mr->adapter->host->withdraw_mr(mr->adapter, mr);
+	mr->is_published = false;
+}
+
 /* Enlists it, or frees it. */
 static int finish(struct mr *new, struct mr **mr)
 {
@@ -96,6 +117,7 @@ static int finish(struct mr *new, struct mr **mr)
 		return ret;
 	}
 	atomic_fetch_add(&pd->users, 1);
+	publish(new);
 	*mr = new;
 	return 0;
 }
@@ -184,10 +206,13 @@ static int suspend(struct mr *mr)
 	if (ret)
 		return ret;
 	atomic_store_explicit(&mr->is_valid, false, memory_order_release);
+	withdraw(mr);
 	quiesce(mr->adapter);
 	ret = check_windows(mr);
-	if (ret)
+	if (ret) {
 		atomic_store_explicit(&mr->is_valid, true, memory_order_release);
+		publish(mr);
+	}
 	return ret;
 }
 
@@ -201,6 +226,7 @@ int mr_end(struct mr *handle)
 	pthread_mutex_lock(&mr->adapter->lock); /* who looks at it for advice is through */
 	table_remove(&mr->adapter->mrs, mr->lkey >> KEY_RANDOM_BITS);
 	pthread_mutex_unlock(&mr->adapter->lock);
+	withdraw(mr);
 	quiesce(mr->adapter);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	return 0;
@@ -273,6 +299,7 @@ void mr_take_keys(struct mr *mr, uint32_t lkey, uint32_t rkey)
 	if (index < FIRST_INDEX || index >= MAX_MR || rkey >> KEY_RANDOM_BITS != index ||
 	    lkey == rkey)
 		return;
+	withdraw(mr);
 	pthread_mutex_lock(&mr->adapter->lock);
 	if (!table_find(mrs, index) && !table_add(mrs, FIRST_INDEX, index, mr, &got)) {
 		if (got == index) {
@@ -284,6 +311,7 @@ void mr_take_keys(struct mr *mr, uint32_t lkey, uint32_t rkey)
 		}
 	}
 	pthread_mutex_unlock(&mr->adapter->lock);
+	publish(mr);
 }
 
 /* What the region would be with a change; of it only the fields that ibv_rereg_mr() changes. */
@@ -337,6 +365,7 @@ int mr_change(struct mr *mr, const struct mr_change *change)
 		mr->ibv.length = change->length;
 	}
 	atomic_store_explicit(&mr->is_valid, true, memory_order_release);
+	publish(mr);
 	return 0;
 }
 

@@ -40,6 +40,7 @@ struct mr {
 	atomic_uint handles;  /* itself and its imports */
 	struct mr *origin;    /* of an import: the region; all else but `ibv` and `pd` is there */
 	atomic_bool is_valid; /* the keys are made: a look-up may use it */
+	bool is_published;    /* by the host; whoever makes, changes or ends it */
 };
 
 static inline struct mr *mr_of(struct ibv_mr *ibv)

@@ -64,6 +64,12 @@ int port_gid(struct port *port, unsigned int index, union ibv_gid *gid);
 /* The same for a P_Key, of MAX_PKEYS. */
 int port_pkey(struct port *port, unsigned int index, uint16_t *pkey);
 
+/* 10.9.3: the same partition, and one of the two a full member. */
+static inline bool pkey_is_match(uint16_t a, uint16_t b)
+{
+	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) && ((a | b) & 0x8000);
+}
+
 /* 0 in a simulation. */
 uint32_t port_netdev_index(struct port *port);
 

@@ -121,6 +121,7 @@ struct qp {
 	uint16_t pkey;		 /* value at attr.pkey_index */
 	uint32_t mtu;		 /* path MTU in bytes; UD: the port's */
 	bool has_communicated;	 /* IBV_EVENT_COMM_EST was raised or is not due */
+	bool is_published;	 /* by the host: peers reach memory through it */
 	uint32_t max_burst;	 /* bytes, of attr.rate_limit */
 	struct comp_cntr *counters[COMP_CNTR_OPS];
 	struct requester *requester;

@@ -69,10 +69,8 @@ static void host_quiesce(struct adapter *adapter)
 {
 	struct engine *engine = station_of(adapter)->engine;
 
-	for (uint32_t i = 0; i < engine->lane_count && !is_dead(adapter); i++) {
-		lane_lock(engine->lanes[i]);
-		lane_unlock(engine->lanes[i]);
-	}
+	if (!is_dead(adapter))
+		reachable_quiesce(engine);
 }
 
 static const struct adapter_host host = {
@@ -82,6 +80,11 @@ static const struct adapter_host host = {
     .random = host_random,
     .quiesce = host_quiesce,
     .send_frame = raw_send_frame,
+    .publish_mr = reachable_publish_mr,
+    .withdraw_mr = reachable_withdraw_mr,
+    .publish_qp = reachable_publish_qp,
+    .withdraw_qp = reachable_withdraw_qp,
+    .reach = reachable_reach,
 };
 
 /* ---- lanes ---- */
@@ -137,6 +140,7 @@ static void end(struct engine *engine)
 	if (engine->stop_fd >= 0)
 		close(engine->stop_fd);
 	slot_release(&engine->slot);
+	reachable_close(&engine->reachable);
 	pthread_mutex_destroy(&engine->groups.lock);
 	pthread_mutex_destroy(&engine->stations_lock);
 	free(engine);
@@ -172,6 +176,7 @@ static int start(struct engine **result)
 	pthread_mutex_init(&engine->stations_lock, NULL);
 	group_list_init(&engine->groups);
 	neighbours_init(&engine->neighbours);
+	reachable_open(&engine->reachable, engine->neighbours.are_reachable);
 	error = slot_take(&engine->slot);
 	while (error == 0 && engine->lane_count < lanes) {
 		error = lane_open(engine, engine->lane_count, &engine->lanes[engine->lane_count]);
@@ -215,6 +220,7 @@ static void child_of_fork(void)
 	cds_list_for_each_entry (station, &engine->stations, node)
 		station_abandon(station);
 	neighbours_abandon(&engine->neighbours);
+	reachable_abandon(&engine->reachable);
 	for (uint32_t i = 0; i < engine->lane_count; i++)
 		lane_abandon(engine->lanes[i]);
 	close(engine->slot.fd);

@@ -59,6 +59,13 @@ struct source {
 	bool is_shared; /* the GSI's: other processes read from it too */
 };
 
+/* Messages that reached other processes' memory one right after another (reachable.c). */
+struct stream {
+	uint64_t last_end;   /* of the last one, in time */
+	uint64_t packets_to; /* until then they go by packets */
+	uint32_t length;
+};
+
 struct lane {
 	struct engine *engine;
 	uint32_t index;
@@ -93,6 +100,7 @@ struct lane {
 	struct source *hot; /* the last that had something */
 	uint32_t looks;
 	uint32_t gsi_psn;
+	struct stream stream;
 
 	int epoll_fd, kick_fd, timer_fd;
 	pthread_t thread;

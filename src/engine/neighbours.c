@@ -15,6 +15,7 @@
 
 #include "engine/neighbours.h"
 #include "engine/progress.h"
+#include "engine/reachable.h"
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "link/samehost.h"
@@ -24,7 +25,8 @@ enum {
 	LOOK_MS = 20, /* at offers that were not answered */
 	MOMENT_NS = 100000,
 	TRIES = 50,
-	OFFER_FDS = 3, /* memory, bell, lifeline */
+	OFFER_FDS = 3,	/* memory, bell, lifeline; and those of the reachable memory */
+	ACCEPT_FDS = 1, /* bell; and those */
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
 };
 
@@ -49,6 +51,7 @@ void neighbours_init(struct neighbours *neighbours)
 	pthread_cond_init(&neighbours->changed, NULL);
 	CDS_INIT_LIST_HEAD(&neighbours->list);
 	neighbours->is_off = setting && !strcmp(setting, "off");
+	neighbours->are_reachable = !neighbours->is_off && !(setting && !strcmp(setting, "rings"));
 }
 
 /* With the lock. The channel is gone, or its lane's. */
@@ -224,9 +227,33 @@ static int post(struct engine *engine, const struct mail_address *to, const stru
 	return error;
 }
 
+/* Behind the others, where there are some to give. How many it is then. */
+static int add_reachable(const struct engine *engine, int *fds, int count)
+{
+	if (!reachable_is_open(&engine->reachable))
+		return count;
+	memcpy(fds + count, engine->reachable.fds, sizeof(engine->reachable.fds));
+	return count + REACHABLE_FDS;
+}
+
+/* What of the mail's descriptors is behind the others. NULL: nothing, or we don't. */
+static struct reach *take_reachable(const struct engine *engine, struct mail *mail, int count,
+				    int lifeline)
+{
+	if (!engine->reachable.directory || mail->fd_count != count + REACHABLE_FDS)
+		return NULL;
+	return reachable_take(mail->fds + count, lifeline, mail->pid);
+}
+
+static bool has_fds(const struct mail *mail, int count)
+{
+	return mail->fd_count == count || mail->fd_count == count + REACHABLE_FDS;
+}
+
 static int send_offer(struct engine *engine, const struct neighbour *neighbour, int memory,
 		      int lifeline)
 {
+	int fds[OFFER_FDS + REACHABLE_FDS] = {memory, neighbour->lane->kick_fd, lifeline};
 	struct mail_address to;
 	struct meeting meeting;
 
@@ -237,8 +264,7 @@ static int send_offer(struct engine *engine, const struct neighbour *neighbour, 
 	meeting.slot = engine->slot.number;
 	meeting.way = neighbour->way;
 	mail_address_of_slot(neighbour->slot, &to);
-	return post(engine, &to, &meeting, (int[]){memory, neighbour->lane->kick_fd, lifeline},
-		    OFFER_FDS);
+	return post(engine, &to, &meeting, fds, add_reachable(engine, fds, OFFER_FDS));
 }
 
 /* With the lock. False if nobody is there. */
@@ -339,13 +365,18 @@ static void send_answer(struct engine *engine, const struct meeting *offer, cons
 			const struct mail *mail)
 {
 	struct meeting meeting;
+	int fds[ACCEPT_FDS + REACHABLE_FDS], count = 0;
 
+	if (lane) {
+		fds[0] = lane->kick_fd;
+		count = add_reachable(engine, fds, ACCEPT_FDS);
+	}
 	meeting_head(&meeting, MEETING_ACCEPT);
 	meeting.lanes = lane ? engine->lane_count : 0;
 	meeting.question = offer->question;
 	meeting.slot = engine->slot.number;
 	meeting.way = offer->way;
-	post(engine, &mail->from, &meeting, lane ? &lane->kick_fd : NULL, lane != NULL);
+	post(engine, &mail->from, &meeting, fds, count);
 }
 
 /* The descriptors are the mail's until they are taken out of it. */
@@ -356,7 +387,7 @@ static void read_offer(struct engine *engine, const struct meeting *meeting, str
 	struct channel *channel = NULL;
 	void *memory = NULL;
 
-	if (neighbour && mail->fd_count == OFFER_FDS && is_lanes(meeting->lanes) &&
+	if (neighbour && has_fds(mail, OFFER_FDS) && is_lanes(meeting->lanes) &&
 	    meeting->lane < meeting->lanes && meeting->slot < QPN_SLOTS)
 		memory = take_memory(mail->fds[0]);
 	if (memory)
@@ -369,6 +400,8 @@ static void read_offer(struct engine *engine, const struct meeting *meeting, str
 		neighbour->slot = meeting->slot;
 		neighbour->channel = channel;
 		neighbour->lifeline = mail->fds[2];
+		channel_set_reach(channel, neighbour->lifeline,
+				  take_reachable(engine, mail, OFFER_FDS, neighbour->lifeline));
 	}
 	if (!channel ||
 	    !add(lane, channel, meeting->slot, ways_to(meeting->lane, meeting->lanes))) {
@@ -412,11 +445,13 @@ static void read_acceptance(struct engine *engine, const struct meeting *meeting
 
 	if (!neighbour)
 		return;
-	if (mail->fd_count == 1 && is_lanes(meeting->lanes))
+	if (has_fds(mail, ACCEPT_FDS) && is_lanes(meeting->lanes))
 		channel = channel_open(neighbour->memory, CHANNEL_OFFERED, mail->fds[0]);
 	if (channel) {
 		mail->fds[0] = -1;
 		neighbour->memory = NULL;
+		channel_set_reach(channel, neighbour->lifeline,
+				  take_reachable(engine, mail, ACCEPT_FDS, neighbour->lifeline));
 		if (!add(neighbour->lane, channel, neighbour->slot,
 			 ways_to(steer_lane(neighbour->way, meeting->lanes), meeting->lanes)))
 			channel = NULL;

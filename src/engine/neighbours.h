@@ -7,6 +7,9 @@
  *
  * Who does not answer (a program with another version, or none) is reached by UDP. So is everybody
  * with VERBATIM_SAMEHOST=off, which declines.
+ *
+ * With a channel come descriptors by which each side reaches the other's memory (reachable.h), but
+ * for VERBATIM_SAMEHOST=rings.
  */
 #ifndef ENGINE_NEIGHBOURS_H
 #define ENGINE_NEIGHBOURS_H
@@ -27,8 +30,8 @@ struct neighbours {
 	pthread_mutex_t lock; /* guards the list; taken before a lane's */
 	pthread_cond_t changed;
 	struct cds_list_head list;
-	uint32_t offers; /* numbers them */
-	bool is_off;
+	uint32_t offers;	    /* numbers them */
+	bool is_off, are_reachable; /* as was set */
 };
 
 void neighbours_init(struct neighbours *neighbours);

@@ -150,17 +150,22 @@ static void pay_debts(struct lane *lane, struct qp *qp)
 int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct lane *lane = qp->seat->lane;
+	bool was_published;
 	int error;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
 	lane_lock(lane);
+	was_published = qp->is_published;
 	if (mask & IBV_QP_STATE &&
 	    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
 		pay_debts(lane, qp);
 	error = transport_modify_qp(qp, attr, mask, lane_now());
 	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
 	lane_unlock(lane);
+	/* what peers may not do from now on they don't do any more */
+	if (was_published && (mask & (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS)))
+		qp->adapter->host->quiesce(qp->adapter);
 	if (!error && (mask & IBV_QP_DEST_QPN))
 		meet_peer(lane, qp);
 	return error;
@@ -221,6 +226,9 @@ int engine_destroy_qp(struct qp *qp)
 		return error;
 	lane_lock(lane);
 	pay_debts(lane, qp);
+	if (qp->is_published)
+		qp->adapter->host->withdraw_qp(qp->adapter, qp);
+	qp->is_published = false;
 	lane_remove_seat(lane, seat);
 	lane_unlock(lane);
 	qp->adapter->host->quiesce(qp->adapter);

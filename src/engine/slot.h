@@ -24,7 +24,7 @@
 #include "device/limits.h"
 
 enum {
-	MAIL_MAX_FDS = 4,
+	MAIL_MAX_FDS = 6,
 	MAIL_MAX_SIZE = 8192,
 };
 

@@ -17,6 +17,7 @@
 #include "engine/group.h"
 #include "engine/lane.h"
 #include "engine/neighbours.h"
+#include "engine/reachable.h"
 #include "engine/slot.h"
 
 struct netdev;
@@ -27,6 +28,7 @@ struct engine {
 	struct lane *lanes[GROUP_MAX_LANES];
 	struct group_list groups;
 	struct neighbours neighbours;
+	struct reachable reachable;
 	struct cds_list_head
 	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
 	pthread_mutex_t stations_lock;

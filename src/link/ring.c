@@ -196,6 +196,11 @@ bool ring_is_empty(const struct ring_consumer *c)
 	       !atomic_load_explicit(&slot_at(c->memory, c->head)->word, memory_order_relaxed);
 }
 
+bool ring_is_taken(const struct ring_producer *p)
+{
+	return atomic_load_explicit(&p->memory->head, memory_order_acquire) == p->tail;
+}
+
 bool ring_fall_asleep(struct ring_consumer *c)
 {
 	atomic_store_explicit(&c->memory->is_asleep, 1, memory_order_relaxed);

@@ -94,6 +94,9 @@ void ring_release(struct ring_consumer *consumer);
 
 bool ring_is_empty(const struct ring_consumer *consumer);
 
+/* For the producer: the consumer has taken all in, and given it back. */
+bool ring_is_taken(const struct ring_producer *producer);
+
 /* The consumer is about to sleep. False, and then it must not, if there is something to take. */
 bool ring_fall_asleep(struct ring_consumer *consumer);
 void ring_stay_awake(struct ring_consumer *consumer);

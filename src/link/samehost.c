@@ -11,6 +11,7 @@
 #include <urcu/compiler.h>
 
 #include "device/limits.h"
+#include "link/reach.h"
 #include "link/ring.h"
 #include "link/samehost.h"
 #include "wire/headers.h"
@@ -30,7 +31,22 @@ struct channel_address {
 
 _Static_assert(sizeof(struct channel_address) <= RING_SLOT_BYTES - 8, "fits one slot");
 
+/* What both sides map. The offering side sends on the first ring, and is the first. */
+struct channel_memory {
+	struct ring_memory rings[2];
+	struct channel_side {
+		/* of its visits to the other's memory (reach.h) */
+		_Alignas(64) atomic_uint hazard;
+		/* it waits for the other's hazard; until then the other stays away */
+		_Alignas(64) atomic_uint is_watching;
+	} sides[2];
+};
+
 struct channel {
+	uint64_t number;
+	struct reach *reach; /* the other side's memory; NULL: not to be had */
+	int lifeline;	     /* -1: the other side is ours */
+	struct channel_side *side, *their_side;
 	struct ring_producer out;
 	struct ring_consumer in;
 	struct channel_address sent; /* what the packets going out have now */
@@ -75,28 +91,40 @@ struct samehost {
 
 size_t channel_bytes(void)
 {
-	return 2 * sizeof(struct ring_memory);
+	return sizeof(struct channel_memory);
 }
 
 struct channel *channel_open(void *memory, unsigned int flags, int bell)
 {
+	static atomic_ulong channels;
 	struct channel *channel = calloc(1, sizeof(*channel));
-	struct ring_memory *rings = memory, *out, *in;
+	struct channel_memory *shared = memory;
+	int out = flags & (CHANNEL_OFFERED | CHANNEL_OWN) ? 0 : 1;
+	int in = flags & CHANNEL_OWN || !(flags & CHANNEL_OFFERED) ? 0 : 1;
 
 	if (!channel)
 		return NULL;
-	out = &rings[flags & (CHANNEL_OFFERED | CHANNEL_OWN) ? 0 : 1];
-	in = &rings[flags & CHANNEL_OWN || !(flags & CHANNEL_OFFERED) ? 0 : 1];
-	ring_producer_init(&channel->out, out);
-	ring_consumer_init(&channel->in, in);
+	ring_producer_init(&channel->out, &shared->rings[out]);
+	ring_consumer_init(&channel->in, &shared->rings[in]);
+	channel->side = &shared->sides[out];
+	channel->their_side = &shared->sides[in];
+	channel->number = atomic_fetch_add(&channels, 1) + 1;
+	channel->lifeline = -1;
 	channel->memory = memory;
 	channel->bell = flags & CHANNEL_OWN ? -1 : bell;
 	channel->is_bell_lent = flags & CHANNEL_BELL_LENT;
 	return channel;
 }
 
+void channel_set_reach(struct channel *channel, int lifeline, struct reach *reach)
+{
+	channel->lifeline = lifeline;
+	channel->reach = reach;
+}
+
 void channel_close(struct channel *channel)
 {
+	reach_close(channel->reach);
 	munmap(channel->memory, channel_bytes());
 	if (channel->bell >= 0 && !channel->is_bell_lent)
 		close(channel->bell);
@@ -105,6 +133,7 @@ void channel_close(struct channel *channel)
 
 void channel_abandon(struct channel *channel)
 {
+	reach_abandon(channel->reach);
 	if (channel->bell >= 0 && !channel->is_bell_lent)
 		close(channel->bell);
 }
@@ -265,6 +294,65 @@ bool samehost_flush(struct samehost *samehost)
 	return !was_full;
 }
 
+/* ---- memory ---- */
+
+bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t way)
+{
+	const struct channel *channel = samehost->way_to[slot][way];
+
+	return channel && ring_is_taken(&channel->out);
+}
+
+bool samehost_reach(struct samehost *samehost, const struct directory_question *question,
+		    const struct reach_op *op)
+{
+	uint32_t slot = question->dest_qpn >> QPN_SLOT_SHIFT;
+	struct channel *channel = samehost->way_to[slot][samehost_way(question->dest_qpn)];
+
+	return channel && channel->reach &&
+	       atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire) &&
+	       reach_do(channel->reach, &channel->side->hazard, question, op);
+}
+
+static bool is_reached(const struct channel *channel, unsigned int *hazard)
+{
+	*hazard = atomic_load_explicit(&channel->their_side->hazard, memory_order_acquire);
+	return *hazard % 2;
+}
+
+bool samehost_is_reached(const struct samehost *samehost, uint64_t *number, unsigned int *hazard)
+{
+	const struct channel *next = NULL;
+	unsigned int seen;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		const struct channel *channel = samehost->channels[i];
+
+		if (channel->number > *number && (!next || channel->number < next->number) &&
+		    is_reached(channel, &seen)) {
+			next = channel;
+			*hazard = seen;
+		}
+	}
+	if (next)
+		*number = next->number;
+	return next;
+}
+
+bool samehost_is_still_reached(const struct samehost *samehost, uint64_t number,
+			       unsigned int hazard)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		const struct channel *channel = samehost->channels[i];
+		unsigned int now;
+
+		if (channel->number == number)
+			return is_reached(channel, &now) && now == hazard &&
+			       !reach_has_ended(channel->lifeline);
+	}
+	return false;
+}
+
 /* ---- the way in ---- */
 
 static bool take_address(struct channel *channel, const void *bytes, size_t length)
@@ -413,6 +501,7 @@ int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t sl
 		samehost->channel_room = room;
 	}
 	samehost->channels[samehost->channel_count++] = channel;
+	atomic_store(&channel->side->is_watching, 1);
 	if (channel->out.memory == channel->in.memory)
 		samehost->own = channel;
 	for (uint32_t way = 0; way < SAMEHOST_WAYS; way++)

@@ -18,9 +18,12 @@
 
 #include <infiniband/verbs.h>
 
+#include "link/directory.h"
 #include "transport/packet.h"
+#include "transport/reach.h"
 
 struct channel;
+struct reach;
 struct samehost;
 
 /* QPs of a slot are told apart by so many low bits of their numbers when a way to them is chosen.
@@ -49,6 +52,10 @@ enum channel_flags {
 struct channel *channel_open(void *memory, unsigned int flags, int bell);
 void channel_close(struct channel *channel);
 
+/* A lifeline that hangs up with the other side, and that side's memory where it lets us at it (else
+ * NULL), which becomes the channel's own. */
+void channel_set_reach(struct channel *channel, int lifeline, struct reach *reach);
+
 /* In the child of a fork: closes descriptors alone; the memory did not come along. */
 void channel_abandon(struct channel *channel);
 
@@ -64,8 +71,8 @@ struct outbox *samehost_outbox(struct samehost *samehost);
 void samehost_set_local(struct samehost *samehost, const union ibv_gid *gid, uint32_t ifindex);
 bool samehost_is_local(const struct samehost *samehost, const struct av *av);
 
-/* From now on packets of the channel are taken in, and those to the `ways` (bit mask) of a slot go
- * out on it where they had no channel. */
+/* From now on packets of the channel are taken in, its other side may reach our memory, and those
+ * to the `ways` (bit mask) of a slot go out on it where they had no channel. */
 int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t slot,
 		 unsigned int ways);
 void samehost_remove(struct samehost *samehost, struct channel *channel);
@@ -85,6 +92,22 @@ void samehost_settle(struct samehost *samehost, uint32_t slot, uint32_t way);
 /* Rings the bells of those who sleep. False if a ring had no room since the last time: try again in
  * some tens of microseconds. */
 bool samehost_flush(struct samehost *samehost);
+
+/* All that went to the slot and way through shared memory has been taken in there. */
+bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t way);
+
+/* Does a part of a WRITE or READ in the memory of the peer's process. False where that can't be. */
+bool samehost_reach(struct samehost *samehost, const struct directory_question *question,
+		    const struct reach_op *op);
+
+/*
+ * For who has withdrawn something from the directory and waits for those who saw it: whether there
+ * is a channel behind the one numbered *channel whose other side is at our memory now, and which;
+ * then, whether it still is. The lane's lock is not held in between.
+ */
+bool samehost_is_reached(const struct samehost *samehost, uint64_t *channel, unsigned int *hazard);
+bool samehost_is_still_reached(const struct samehost *samehost, uint64_t channel,
+			       unsigned int hazard);
 
 /* Whose packets are: a device of ours by its address, NULL if there is none. */
 typedef void *(*samehost_find)(const union ibv_gid *dgid, uint32_t ifindex, void *data);

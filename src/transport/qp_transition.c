@@ -7,6 +7,7 @@
 
 #include "device/adapter.h"
 #include "transport/completion.h"
+#include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -50,6 +51,7 @@ void qp_enter_error(struct qp *qp, uint64_t now)
 	if (state_of(qp) == IBV_QPS_ERR)
 		return;
 	atomic_store_explicit(&qp->state, IBV_QPS_ERR, memory_order_release);
+	reach_announce(qp);
 	flush_all(qp, now);
 }
 
@@ -59,6 +61,7 @@ void qp_enter_send_error(struct qp *qp, uint64_t now)
 	if (state_of(qp) == IBV_QPS_ERR)
 		return;
 	atomic_store_explicit(&qp->state, IBV_QPS_SQE, memory_order_release);
+	reach_announce(qp);
 	flush_send(qp, now);
 }
 
@@ -105,6 +108,7 @@ int transport_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	if (mask & IBV_QP_SQ_PSN)
 		requester_start(qp, attr->sq_psn);
 	enter(qp, before, attr, mask, now);
+	reach_announce(qp);
 	qp->adapter->host->schedule(qp->adapter, qp);
 	return 0;
 }

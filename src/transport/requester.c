@@ -3,6 +3,7 @@
  * What the requester may send and when: order, fence, SQD, the window, the peer's credits.
  */
 #include "transport/completion.h"
+#include "transport/reach.h"
 #include "transport/requester.h"
 #include "wire/mtu.h"
 
@@ -75,7 +76,7 @@ bool requester_has_drained(const struct qp *qp)
 	if (requester->una != requester->end)
 		return false;
 	return requester->current == sq_tail(qp) ||
-	       !(sq_wqe(&qp->sq, requester->current)->flight & WQE_STARTED);
+	       !(sq_wqe(&qp->sq, requester->current)->flight & (WQE_STARTED | WQE_REACHING));
 }
 
 static bool may_start(const struct qp *qp, const struct send_wqe *wqe)
@@ -178,8 +179,10 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		return send_raw(qp, wqe, now, bytes);
 	if (!(wqe->flight & WQE_STARTED)) {
-		if (!may_start(qp, wqe))
+		if (!(wqe->flight & WQE_REACHING) && !may_start(qp, wqe))
 			return SENT_WAIT;
+		if (reach_may(qp, wqe) && reach_run(qp, wqe, now, bytes))
+			return SENT;
 		sent = request_begin(qp, wqe);
 	}
 	if (wqe->flight & WQE_DONE) {

@@ -28,9 +28,11 @@
 #include "wire/psn.h"
 
 enum wqe_flight {
-	WQE_STARTED = 1, /* has its PSNs; what SQD still finishes */
-	WQE_DONE = 2,	 /* made no packet, and is done but for its completion */
-	WQE_OWN = 4,	 /* the adapter's own: a rendezvous (tag.c) */
+	WQE_STARTED = 1,     /* has its PSNs; what SQD still finishes */
+	WQE_DONE = 2,	     /* made no packet, and is done but for its completion */
+	WQE_OWN = 4,	     /* the adapter's own: a rendezvous (tag.c) */
+	WQE_REACHING = 8,    /* part of it is done without packets; what SQD still finishes */
+	WQE_BY_PACKETS = 16, /* it can't be done otherwise */
 };
 
 /* How far UC and UD may run ahead of their receiver (pace.c). */
@@ -88,6 +90,7 @@ struct requester {
 	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
 
 	struct sge_cursor gather, scatter;
+	uint64_t reached; /* bytes, of the WQE that is WQE_REACHING */
 	struct transport_counters counters;
 };
 

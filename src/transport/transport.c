@@ -9,6 +9,7 @@
 #include "device/cq.h"
 #include "device/mcast.h"
 #include "transport/completion.h"
+#include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -92,18 +93,12 @@ static bool is_from_peer(const struct qp *qp, const struct packet *packet)
 		memcmp(&packet->dgid, &qp->av.sgid, sizeof(packet->dgid)) == 0);
 }
 
-/* 10.9.3: the same partition, and one of the two a full member. */
-static bool is_pkey_match(uint16_t a, uint16_t b)
-{
-	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) && ((a | b) & 0x8000);
-}
-
 static bool is_acceptable(struct qp *qp, const struct packet *packet,
 			  const struct wire_packet *wire)
 {
 	if (!is_receiving(qp) || !is_for_type(qp, wire) || !is_from_peer(qp, packet))
 		return false;
-	if (is_pkey_match(wire->bth.pkey, qp->pkey))
+	if (pkey_is_match(wire->bth.pkey, qp->pkey))
 		return true;
 	atomic_fetch_add_explicit(&qp->adapter->bad_pkey, 1, memory_order_relaxed);
 	return false;
@@ -115,6 +110,7 @@ static void establish(struct qp *qp)
 	if (qp->has_communicated)
 		return;
 	qp->has_communicated = true;
+	reach_announce(qp);
 	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTR)
 		qp_event(qp, IBV_EVENT_COMM_EST);
 }

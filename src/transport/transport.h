@@ -90,6 +90,7 @@ struct transport_counters {
 	uint64_t ghosts;       /* responses to nothing outstanding */
 	uint64_t dropped; /* everything else that was ignored: wrong peer, state, opcode, P_Key,
 			     Q_Key, no room */
+	uint64_t reached; /* messages that made no packet (reach.h); not counted above */
 };
 
 const struct transport_counters *transport_counters(const struct qp *qp);

@@ -129,6 +129,27 @@ static void an_address_that_no_process_has_fails(void **state)
 	assert_int_equal(memory_store((char *)(uintptr_t)0xdead000000000000, to, 8), -EFAULT);
 }
 
+static void long_moves_are_whole_or_fail(void **state)
+{
+	enum { LONG = 3 * 4096 };
+	char *from = malloc(LONG), *to = malloc(LONG + 1);
+
+	guard();
+	for (int i = 0; i < LONG; i++)
+		from[i] = (char)(i * 7 + i / 256);
+	for (size_t size = 4090; size < LONG; size += 1017) {
+		memset(to, 99, LONG + 1);
+		assert_int_equal(memory_move(to, from, size), 0);
+		assert_memory_equal(to, from, size);
+		assert_int_equal(to[size], 99);
+	}
+	assert_int_equal(memory_move(pages + PAGE - 100, from, LONG), -EFAULT);
+	assert_memory_equal(pages + PAGE - 100, from, 100);
+	assert_int_equal(memory_move(to, pages, LONG), -EFAULT);
+	free(from);
+	free(to);
+}
+
 static void atomics_on_memory_that_is_gone_fail(void **state)
 {
 	uint64_t old;
@@ -219,6 +240,7 @@ int main(void)
 #ifdef __x86_64__
 	    cmocka_unit_test(a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there),
 	    cmocka_unit_test(a_load_from_memory_that_is_gone_fails),
+	    cmocka_unit_test(long_moves_are_whole_or_fail),
 	    cmocka_unit_test(an_address_that_no_process_has_fails),
 	    cmocka_unit_test(atomics_on_memory_that_is_gone_fail),
 	    cmocka_unit_test(no_instruction_of_others_is_recovered),

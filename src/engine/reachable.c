@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The directory's making, its entries, and who waits for whom.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device/mr.h"
+#include "device/pd.h"
+#include "device/qp.h"
+#include "engine/reachable.h"
+#include "engine/state.h"
+#include "link/directory.h"
+#include "link/reach.h"
+#include "link/samehost.h"
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+
+/* ---- making ---- */
+
+static void *map(int fd, int protection)
+{
+	void *memory = mmap(NULL, directory_bytes(), protection, MAP_SHARED, fd, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	madvise(memory, directory_bytes(), MADV_DONTFORK);
+	return memory;
+}
+
+static void close_all(struct reachable *reachable)
+{
+	for (int i = 0; i < REACHABLE_FDS; i++) {
+		if (reachable->fds[i] >= 0)
+			close(reachable->fds[i]);
+		reachable->fds[i] = -1;
+	}
+}
+
+/* Where the kernel can, others may not write to it. */
+static bool make(struct reachable *reachable)
+{
+	int fd = memfd_create("verbatim-directory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	reachable->fds[0] = fd;
+	reachable->fds[1] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || reachable->fds[1] < 0 || ftruncate(fd, (off_t)directory_bytes()) < 0)
+		return false;
+	reachable->directory = map(fd, PROT_READ | PROT_WRITE);
+	if (!reachable->directory)
+		return false;
+	fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+	return fcntl(fd, F_ADD_SEALS, SEALS) == 0;
+}
+
+void reachable_open(struct reachable *reachable, bool is_wanted)
+{
+	pthread_mutex_init(&reachable->lock, NULL);
+	reachable->fds[0] = reachable->fds[1] = -1;
+	if (!is_wanted || make(reachable))
+		return;
+	if (reachable->directory)
+		munmap(reachable->directory, directory_bytes());
+	reachable->directory = NULL;
+	close_all(reachable);
+}
+
+void reachable_close(struct reachable *reachable)
+{
+	if (reachable->directory)
+		munmap(reachable->directory, directory_bytes());
+	close_all(reachable);
+	pthread_mutex_destroy(&reachable->lock);
+}
+
+void reachable_abandon(struct reachable *reachable)
+{
+	close_all(reachable);
+}
+
+/* What is set-user-ID, or was, is undumpable: others of the user that it came from must not get at
+ * its memory. */
+bool reachable_is_open(const struct reachable *reachable)
+{
+	return reachable->directory && prctl(PR_GET_DUMPABLE) == 1;
+}
+
+struct reach *reachable_take(int fds[REACHABLE_FDS], int lifeline, pid_t pid)
+{
+	struct reach *reach;
+	struct stat stat;
+	void *directory;
+
+	if ((fcntl(fds[0], F_GET_SEALS) & SEALS) != SEALS || fstat(fds[0], &stat) < 0 ||
+	    (size_t)stat.st_size != directory_bytes())
+		return NULL;
+	directory = map(fds[0], PROT_READ);
+	if (!directory)
+		return NULL;
+	reach = reach_open(directory, fds[1], lifeline, pid);
+	if (!reach) {
+		munmap(directory, directory_bytes());
+		return NULL;
+	}
+	close(fds[0]);
+	fds[0] = fds[1] = -1;
+	return reach;
+}
+
+/* ---- the adapters' host ---- */
+
+/* NULL where there is none, as in the child of a fork. */
+static struct reachable *reachable_of(const struct adapter *adapter)
+{
+	struct engine *engine = station_of(adapter)->engine;
+
+	if (!engine->reachable.directory ||
+	    atomic_load_explicit(&engine->is_dead, memory_order_relaxed))
+		return NULL;
+	return &engine->reachable;
+}
+
+bool reachable_publish_mr(struct adapter *adapter, const struct mr *mr)
+{
+	struct reachable *reachable = reachable_of(adapter);
+	struct directory_mr entry = {
+	    .rkey = mr->rkey,
+	    .access = mr->access,
+	    .pd = (uintptr_t)mr->protection,
+	    .base = (uintptr_t)mr->base,
+	    .iova = mr->iova,
+	    .length = mr->length,
+	};
+	bool is_published;
+
+	if (!reachable)
+		return false;
+	pthread_mutex_lock(&reachable->lock);
+	is_published = directory_publish_mr(reachable->directory, &entry);
+	pthread_mutex_unlock(&reachable->lock);
+	return is_published;
+}
+
+void reachable_withdraw_mr(struct adapter *adapter, const struct mr *mr)
+{
+	struct reachable *reachable = reachable_of(adapter);
+
+	if (!reachable)
+		return;
+	pthread_mutex_lock(&reachable->lock);
+	directory_withdraw_mr(reachable->directory, mr->rkey);
+	pthread_mutex_unlock(&reachable->lock);
+}
+
+bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access)
+{
+	struct reachable *reachable = reachable_of(adapter);
+	struct directory_qp entry = {
+	    .qpn = qp->number,
+	    .dest_qpn = qp->attr.dest_qp_num,
+	    .gid = qp->av.sgid,
+	    .dest_gid = qp->av.dgid,
+	    .pd = (uintptr_t)qp->pd->protection,
+	    .access = access,
+	    .pkey = qp->pkey,
+	};
+	bool is_published;
+
+	if (!reachable)
+		return false;
+	pthread_mutex_lock(&reachable->lock);
+	is_published = directory_publish_qp(reachable->directory, &entry);
+	pthread_mutex_unlock(&reachable->lock);
+	return is_published;
+}
+
+void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp)
+{
+	struct reachable *reachable = reachable_of(adapter);
+
+	if (!reachable)
+		return;
+	pthread_mutex_lock(&reachable->lock);
+	directory_withdraw_qp(reachable->directory, qp->number);
+	pthread_mutex_unlock(&reachable->lock);
+}
+
+/* ---- reaching ---- */
+
+/*
+ * A message costs a system call, and so a stream of small ones goes faster by packets, which cost
+ * a tenth of it. A stream is what follows without a pause, and without the program having taken
+ * its completions: who waits for each has a use for it soon. The first ones don't know yet, and so
+ * the answer holds for a while.
+ */
+enum { STREAM_FROM = 8, STREAM_GAP_NS = 500, STREAM_HOLD_NS = 500000, STREAM_BYTES = 16 << 10 };
+
+static bool is_in_stream(struct stream *stream, const struct reach_op *op)
+{
+	uint64_t now = lane_now();
+
+	if (op->is_awaited)
+		stream->packets_to = 0;
+	if (op->is_awaited || now > stream->last_end + STREAM_GAP_NS)
+		stream->length = 0;
+	if (stream->length >= STREAM_FROM)
+		stream->packets_to = now + STREAM_HOLD_NS;
+	return now < stream->packets_to && op->length <= STREAM_BYTES;
+}
+
+static bool reach_other(struct qp *qp, const struct directory_question *question,
+			const struct reach_op *op)
+{
+	struct lane *lane = qp->seat->lane;
+
+	if (is_in_stream(&lane->stream, op) || !samehost_reach(lane->samehost, question, op))
+		return false;
+	lane->stream.length++;
+	lane->stream.last_end = lane_now();
+	return true;
+}
+
+bool reachable_reach(struct qp *qp, const struct reach_op *op)
+{
+	struct reachable *reachable = reachable_of(qp->adapter);
+	struct samehost *samehost = qp->seat->lane->samehost;
+	struct directory_question question = {
+	    .qpn = qp->number,
+	    .dest_qpn = qp->attr.dest_qp_num,
+	    .gid = qp->av.sgid,
+	    .dest_gid = qp->av.dgid,
+	    .pkey = qp->pkey,
+	    .rkey = op->rkey,
+	    .need = op->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+	    .addr = op->remote_addr,
+	    .length = op->length,
+	};
+	uint32_t slot = question.dest_qpn >> QPN_SLOT_SHIFT;
+
+	if (!reachable || !samehost_is_local(samehost, &qp->av))
+		return false;
+	/* nobody tells when it has arrived */
+	if (qp->type == IBV_QPT_UC &&
+	    !samehost_is_taken(samehost, slot, samehost_way(question.dest_qpn)))
+		return false;
+	if (slot == qp->adapter->slot)
+		return reach_do_own(reachable->directory, &question, op);
+	return reach_other(qp, &question, op);
+}
+
+/* A channel goes under its lane's lock when the other side dies, so that lock is let go between
+ * looks. */
+static void quiesce_lane(struct lane *lane)
+{
+	uint64_t channel = 0;
+	unsigned int hazard;
+	bool is_reached;
+
+	lane_lock(lane);
+	while (samehost_is_reached(lane->samehost, &channel, &hazard))
+		do {
+			lane_unlock(lane);
+			sched_yield();
+			lane_lock(lane);
+			is_reached = samehost_is_still_reached(lane->samehost, channel, hazard);
+		} while (is_reached);
+	lane_unlock(lane);
+}
+
+void reachable_quiesce(struct engine *engine)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* what was withdrawn is seen, or we see who has
+						      not seen it */
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		quiesce_lane(engine->lanes[i]);
+}

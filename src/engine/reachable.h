@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What this process lets the others of its host and user reach: its directory (link/directory.h)
+ * and its memory, the descriptors of which neighbours get with a channel; and the engine's part of
+ * reaching theirs. A program that made itself undumpable keeps its memory to itself, and so does
+ * one with VERBATIM_SAMEHOST=rings.
+ */
+#ifndef ENGINE_REACHABLE_H
+#define ENGINE_REACHABLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct adapter;
+struct directory;
+struct engine;
+struct mr;
+struct qp;
+struct reach;
+struct reach_op;
+
+enum { REACHABLE_FDS = 2 }; /* directory, memory */
+
+struct reachable {
+	pthread_mutex_t lock;	     /* guards writing to the directory */
+	struct directory *directory; /* NULL: nothing can be reached */
+	int fds[REACHABLE_FDS];
+};
+
+/* Without what it takes there is none, and everything goes by packets. */
+void reachable_open(struct reachable *reachable, bool is_wanted);
+void reachable_close(struct reachable *reachable);
+/* In the child of a fork. */
+void reachable_abandon(struct reachable *reachable);
+
+/* Whether they may be given to others of our user now. */
+bool reachable_is_open(const struct reachable *reachable);
+
+/* Another process's, of which the two descriptors came; they are taken (-1) if it works. */
+struct reach *reachable_take(int fds[REACHABLE_FDS], int lifeline, pid_t pid);
+
+/* After something was withdrawn: waits for those who found it before, on our lanes and in other
+ * processes. No lock is held. */
+void reachable_quiesce(struct engine *engine);
+
+/* The adapters' host's. */
+bool reachable_publish_mr(struct adapter *adapter, const struct mr *mr);
+void reachable_withdraw_mr(struct adapter *adapter, const struct mr *mr);
+bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access);
+void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp);
+bool reachable_reach(struct qp *qp, const struct reach_op *op);
+
+#endif

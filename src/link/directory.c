@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Entries of one size, written word by word, so that a reader in another process never depends on
+ * more than whole words and their version.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "device/port.h"
+#include "link/directory.h"
+
+enum {
+	ENTRIES = 1 << 16, /* of each kind */
+	ENTRY_WORDS = 7,
+	KEY_INDEX_SHIFT = 12, /* of an rkey: its random bits (device/mr.h) */
+};
+
+struct entry {
+	_Alignas(64) atomic_uint version; /* 0: nothing here, or it changes */
+	atomic_uint versions;		  /* that there were */
+	_Atomic uint64_t words[ENTRY_WORDS];
+};
+
+struct directory {
+	struct entry qps[ENTRIES], mrs[ENTRIES];
+};
+
+_Static_assert(sizeof(struct entry) == 64, "one cache line");
+_Static_assert(sizeof(struct directory_qp) <= ENTRY_WORDS * 8, "fits");
+_Static_assert(sizeof(struct directory_mr) <= ENTRY_WORDS * 8, "fits");
+
+size_t directory_bytes(void)
+{
+	return sizeof(struct directory);
+}
+
+static uint32_t qp_place(uint32_t qpn)
+{
+	return qpn % ENTRIES;
+}
+
+static uint32_t mr_place(uint32_t rkey)
+{
+	return (rkey >> KEY_INDEX_SHIFT) % ENTRIES;
+}
+
+/* ---- the owner ---- */
+
+static bool publish(struct entry *entry, const uint64_t words[ENTRY_WORDS])
+{
+	unsigned int version = atomic_load_explicit(&entry->versions, memory_order_relaxed) + 1;
+
+	if (atomic_load_explicit(&entry->version, memory_order_relaxed))
+		return false;
+	version += version == 0;
+	atomic_store_explicit(&entry->versions, version, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release); /* the 0 comes before what is new */
+	for (int i = 0; i < ENTRY_WORDS; i++)
+		atomic_store_explicit(&entry->words[i], words[i], memory_order_relaxed);
+	atomic_store_explicit(&entry->version, version, memory_order_release);
+	return true;
+}
+
+static void withdraw(struct entry *entry)
+{
+	atomic_store_explicit(&entry->version, 0, memory_order_relaxed);
+}
+
+bool directory_publish_qp(struct directory *directory, const struct directory_qp *qp)
+{
+	uint64_t words[ENTRY_WORDS] = {0};
+
+	memcpy(words, qp, sizeof(*qp));
+	return publish(&directory->qps[qp_place(qp->qpn)], words);
+}
+
+void directory_withdraw_qp(struct directory *directory, uint32_t qpn)
+{
+	withdraw(&directory->qps[qp_place(qpn)]);
+}
+
+bool directory_publish_mr(struct directory *directory, const struct directory_mr *mr)
+{
+	uint64_t words[ENTRY_WORDS] = {0};
+
+	memcpy(words, mr, sizeof(*mr));
+	return publish(&directory->mrs[mr_place(mr->rkey)], words);
+}
+
+void directory_withdraw_mr(struct directory *directory, uint32_t rkey)
+{
+	withdraw(&directory->mrs[mr_place(rkey)]);
+}
+
+/* ---- readers ---- */
+
+static bool copy(const struct entry *entry, uint64_t words[ENTRY_WORDS])
+{
+	unsigned int version = atomic_load_explicit(&entry->version, memory_order_acquire);
+
+	if (!version)
+		return false;
+	for (int i = 0; i < ENTRY_WORDS; i++)
+		words[i] = atomic_load_explicit(&entry->words[i], memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&entry->version, memory_order_relaxed) == version;
+}
+
+static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static bool qp_takes(const struct directory_qp *qp, const struct directory_question *question)
+{
+	return qp->qpn == question->dest_qpn && qp->dest_qpn == question->qpn &&
+	       is_same(&qp->gid, &question->dest_gid) && is_same(&qp->dest_gid, &question->gid) &&
+	       pkey_is_match((uint16_t)qp->pkey, question->pkey) && !(question->need & ~qp->access);
+}
+
+static bool mr_takes(const struct directory_mr *mr, const struct directory_question *question)
+{
+	return mr->rkey == question->rkey && !(question->need & ~mr->access) &&
+	       question->addr >= mr->iova && question->length <= mr->length &&
+	       question->addr - mr->iova <= mr->length - question->length;
+}
+
+bool directory_ask(const struct directory *directory, const struct directory_question *question,
+		   uint64_t *place)
+{
+	uint64_t words[ENTRY_WORDS];
+	struct directory_qp qp;
+	struct directory_mr mr;
+
+	if (!copy(&directory->qps[qp_place(question->dest_qpn)], words))
+		return false;
+	memcpy(&qp, words, sizeof(qp));
+	if (!qp_takes(&qp, question) || !copy(&directory->mrs[mr_place(question->rkey)], words))
+		return false;
+	memcpy(&mr, words, sizeof(mr));
+	if (!mr_takes(&mr, question) || mr.pd != qp.pd)
+		return false;
+	*place = mr.base + (question->addr - mr.iova);
+	return true;
+}

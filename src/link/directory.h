@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process lets others of its host reach without asking it: its connected QPs and the memory
+ * regions that they lead to, in one piece of memory that it writes and they read. QPs are found by
+ * the low bits of their numbers, regions by those of their keys' indices; what finds its place
+ * taken is not published, and is reached by packets.
+ *
+ * An entry is there while its version is not 0. Readers copy it and then look whether the version
+ * is still the same. Who withdraws one has to wait for those who read it before (samehost.h).
+ */
+#ifndef LINK_DIRECTORY_H
+#define LINK_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct directory;
+
+struct directory_qp {
+	uint32_t qpn, dest_qpn;
+	union ibv_gid gid, dest_gid;
+	uint64_t pd;	 /* the same for all objects of a PD, and for no others */
+	uint32_t access; /* IBV_ACCESS_REMOTE_WRITE, _READ: what may be done without it */
+	uint32_t pkey;
+};
+
+struct directory_mr {
+	uint64_t pd;
+	uint64_t base, iova, length;
+	uint32_t rkey, access;
+};
+
+/* Zeroed memory of this size is an empty one. Most of it is never touched. */
+size_t directory_bytes(void);
+
+/* The owner's, one at a time. False: the place is taken. What is withdrawn was published. */
+bool directory_publish_qp(struct directory *directory, const struct directory_qp *qp);
+void directory_withdraw_qp(struct directory *directory, uint32_t qpn);
+bool directory_publish_mr(struct directory *directory, const struct directory_mr *mr);
+void directory_withdraw_mr(struct directory *directory, uint32_t rkey);
+
+/*
+ * Whether a QP may do this to the memory behind an rkey of the directory's owner, and where that
+ * memory lies. All that the responder would check, but for what is in the packets.
+ */
+struct directory_question {
+	uint32_t qpn, dest_qpn; /* who asks, and its peer */
+	union ibv_gid gid, dest_gid;
+	uint16_t pkey;
+	uint32_t rkey;
+	unsigned int need; /* IBV_ACCESS_REMOTE_WRITE or _READ */
+	uint64_t addr, length;
+};
+
+bool directory_ask(const struct directory *directory, const struct directory_question *question,
+		   uint64_t *place);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory of another process of this host, as far as its directory lets us at it: WRITE and READ
+ * straight into what it has registered, by a descriptor of its /proc/self/mem, which it gave us, or
+ * by process_vm_writev() and _readv(). It need not run for that.
+ *
+ * It may withdraw what we are about to use. So there is a word in shared memory, the hazard, that
+ * is odd from before we look until after we have copied: who has withdrawn something waits until
+ * each word that it then finds odd has changed.
+ */
+#ifndef LINK_REACH_H
+#define LINK_REACH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "link/directory.h"
+#include "transport/reach.h"
+
+struct reach;
+
+/*
+ * `directory` is mapped memory of directory_bytes(); it and the descriptor become the reach's own.
+ * `lifeline` is a socket that hangs up when the process is gone, and stays the caller's. `pid` is 0
+ * where it has none for us. NULL without memory.
+ */
+struct reach *reach_open(const struct directory *directory, int memory_fd, int lifeline, pid_t pid);
+void reach_close(struct reach *reach);
+
+/* In the child of a fork: closes the descriptor alone. */
+void reach_abandon(struct reach *reach);
+
+/* Checks and copies. False if it may not or cannot; some of it may be done then. One at a time. */
+bool reach_do(struct reach *reach, atomic_uint *hazard, const struct directory_question *question,
+	      const struct reach_op *op);
+
+/* The process at the other end of this lifeline is gone, and copies no more. */
+bool reach_has_ended(int lifeline);
+
+/* The same within the process, whose hazard is the lock that the caller holds. */
+bool reach_do_own(const struct directory *directory, const struct directory_question *question,
+		  const struct reach_op *op);
+
+#endif

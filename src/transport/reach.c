@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which work requests need no packets, and their parts.
+ */
+#include "device/adapter.h"
+#include "device/comp_cntr.h"
+#include "device/cq.h"
+#include "device/mr.h"
+#include "transport/reach.h"
+#include "transport/requester.h"
+
+enum {
+	PART_BYTES = 1 << 20, /* whoever withdraws the memory waits for so much at most */
+	COST_SHIFT = 4,	      /* a copy costs less than packets do, */
+	COST_BYTES = 256,     /* a call more */
+};
+
+/* Of the packets before, all is acknowledged; over UC they have left, and the host knows whether
+ * they arrived. */
+static bool is_alone(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	return requester->current == sq_head(qp) && requester->una == requester->psn &&
+	       requester->psn == requester->end;
+}
+
+bool reach_may(const struct qp *qp, const struct send_wqe *wqe)
+{
+	if (!qp->adapter->host->reach || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
+		return false;
+	if (wqe->opcode != IBV_WR_RDMA_WRITE &&
+	    (wqe->opcode != IBV_WR_RDMA_READ || !qp->attr.max_rd_atomic))
+		return false;
+	return wqe->length && wqe->length <= MAX_MESSAGE_SIZE && is_alone(qp) &&
+	       !(wqe->flight & (WQE_OWN | WQE_BY_PACKETS)) && !qp->attr.rate_limit;
+}
+
+/* What of the list is in the part, and where. False where there is something to say about a key. */
+static bool resolve(const struct qp *qp, const struct send_wqe *wqe, const struct reach_op *op,
+		    struct iovec *pieces, uint32_t *count)
+{
+	unsigned int need = op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
+	uint64_t skipped = op->offset, left = op->bytes;
+
+	*count = 0;
+	for (uint32_t i = 0; i < wqe->num_sge && left; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+		uint64_t length = sge->length;
+		char *place;
+
+		if (skipped >= length) {
+			skipped -= length;
+			continue;
+		}
+		length -= skipped;
+		if (length > left)
+			length = left;
+		if (mr_resolve_local(qp->adapter, qp->pd, sge->lkey, sge->addr + skipped, length,
+				     need, &place) ||
+		    !place)
+			return false;
+		pieces[(*count)++] = (struct iovec){place, length};
+		left -= length;
+		skipped = 0;
+	}
+	return left == 0;
+}
+
+/* A hint: the place of the one before may have been posted to again. */
+static bool is_awaited(const struct qp *qp)
+{
+	const struct send_wqe *before = sq_wqe(&qp->sq, qp->requester->current - 1);
+
+	return (before->flags & IBV_SEND_SIGNALED) &&
+	       !atomic_load_explicit(&qp->send_cq->count, memory_order_relaxed);
+}
+
+static bool do_part(struct qp *qp, struct send_wqe *wqe, uint64_t offset, uint64_t bytes)
+{
+	struct iovec pieces[MAX_SGE];
+	struct reach_op op = {
+	    .is_read = wqe->opcode == IBV_WR_RDMA_READ,
+	    .is_awaited = is_awaited(qp),
+	    .rkey = wqe->rkey,
+	    .remote_addr = wqe->remote_addr,
+	    .length = wqe->length,
+	    .offset = offset,
+	    .bytes = bytes,
+	    .pieces = pieces,
+	};
+
+	if (wqe->is_inline) {
+		pieces[0] = (struct iovec){wqe->data + offset, bytes};
+		op.count = 1;
+	} else if (!resolve(qp, wqe, &op, pieces, &op.count)) {
+		return false;
+	}
+	return qp->adapter->host->reach(qp, &op);
+}
+
+/* Credits are counted in work requests (requester.h), and this one took none. */
+static void retire(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	requester->current++;
+	requester->credit_limit++;
+	requester->counters.reached++;
+	completer_retire(qp, now);
+}
+
+bool reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	uint64_t offset = wqe->flight & WQE_REACHING ? requester->reached : 0;
+	uint64_t part = wqe->length - offset;
+
+	if (part > PART_BYTES)
+		part = PART_BYTES;
+	if (!do_part(qp, wqe, offset, part)) {
+		wqe->flight = (wqe->flight & ~(uint32_t)WQE_REACHING) | WQE_BY_PACKETS;
+		return false;
+	}
+	*bytes = COST_BYTES + (uint32_t)(part >> COST_SHIFT);
+	if (offset + part == wqe->length) {
+		retire(qp, now);
+	} else {
+		wqe->flight |= WQE_REACHING;
+		requester->reached = offset + part;
+	}
+	return true;
+}
+
+/* ---- the other side ---- */
+
+static bool counts(const struct qp *qp, enum ibv_qp_attach_comp_cntr_op op)
+{
+	return qp->counters[__builtin_ctz(op)];
+}
+
+/*
+ * What the program is to hear of goes by packets: the first message to a QP in RTR, and operations
+ * that it counts.
+ */
+static unsigned int announced(const struct qp *qp)
+{
+	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+	unsigned int access =
+	    qp->attr.qp_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+
+	if (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC)
+		return 0;
+	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
+	    (state != IBV_QPS_RTR || !qp->has_communicated))
+		return 0;
+	if (counts(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE))
+		access &= ~(unsigned int)IBV_ACCESS_REMOTE_WRITE;
+	if (qp->type == IBV_QPT_UC || !qp->attr.max_dest_rd_atomic ||
+	    counts(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ))
+		access &= ~(unsigned int)IBV_ACCESS_REMOTE_READ;
+	return access;
+}
+
+void reach_announce(struct qp *qp)
+{
+	const struct adapter_host *host = qp->adapter->host;
+	unsigned int access = host->publish_qp ? announced(qp) : 0;
+
+	if (qp->is_published)
+		host->withdraw_qp(qp->adapter, qp);
+	qp->is_published = access && host->publish_qp(qp->adapter, qp, access);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * WRITE and READ without packets: where the peer is a process of this host, its host may let us at
+ * the memory itself (adapter.h). Then the message is done when it is posted, and nobody has to wake
+ * up for it. It takes no PSN. Order is kept by doing so only with nothing outstanding.
+ *
+ * Any refusal sends the whole work request by packets, which find out what is wrong and say so.
+ */
+#ifndef TRANSPORT_REACH_H
+#define TRANSPORT_REACH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct qp;
+struct send_wqe;
+
+struct reach_op {
+	bool is_read;
+	bool is_awaited; /* the program has taken the completion of what it posted before */
+	uint32_t rkey;
+	uint64_t remote_addr, length; /* of the whole message: what is checked */
+	uint64_t offset, bytes;	      /* the part to be done */
+	const struct iovec *pieces;   /* of that part, here */
+	uint32_t count;		      /* MAX_SGE at most */
+};
+
+/* Whether this WQE, which has no PSNs yet, is one to try. */
+bool reach_may(const struct qp *qp, const struct send_wqe *wqe);
+
+/* Does it, or a turn's part of it; `bytes` is the cost. False: it goes by packets. */
+bool reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes);
+
+/* After any change of the QP's state or rights: tells the host what peers may do through it. */
+void reach_announce(struct qp *qp);
+
+#endif

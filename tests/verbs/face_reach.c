@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * WRITE and READ straight into another process's memory: they land while nothing of that process
+ * runs, they are refused as packets are, and nothing lands in what was deregistered. Each test is
+ * between two processes, this one and a server of it that makes a fresh QP for each it is asked.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "device/qp.h"
+#include "transport/transport.h"
+#include "live.h"
+
+enum { LARGE = (3 << 20) + 5, REGION = 4 << 20 };
+
+/* ---- two processes ---- */
+
+enum region { PLAIN, READ_ONLY, OTHER_PD, GONE, REGIONS };
+
+/* What the two tell each other. Who gets one makes a QP, and tells of its own. */
+struct contact {
+	uint32_t qpn;
+	enum ibv_qp_type type;
+	int access; /* of the other side's QP */
+	uint32_t rkeys[REGIONS];
+	uint64_t addrs[REGIONS];
+};
+
+static int line; /* to the other process */
+static pid_t server;
+
+static void tell(const struct contact *contact)
+{
+	assert_int_equal(write(line, contact, sizeof(*contact)), sizeof(*contact));
+}
+
+static bool hear(struct contact *contact)
+{
+	return recv(line, contact, sizeof(*contact), MSG_WAITALL) == sizeof(*contact);
+}
+
+static char *pages(size_t length)
+{
+	char *memory =
+	    mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	return memory;
+}
+
+/* Of a file that is cut short later. */
+static char *file_pages(int *fd)
+{
+	char *memory;
+
+	*fd = memfd_create("cut", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(*fd, REGION), 0);
+	memory = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	return memory;
+}
+
+static void add_region(struct contact *contact, enum region region, struct ibv_pd *of, int access)
+{
+	int fd = -1;
+	char *memory = region == GONE ? file_pages(&fd) : pages(REGION);
+	struct ibv_mr *mr = ibv_reg_mr(of, memory, REGION, access);
+
+	assert_non_null(mr);
+	contact->rkeys[region] = mr->rkey;
+	contact->addrs[region] = (uintptr_t)memory;
+	if (region == GONE)
+		assert_int_equal(ftruncate(fd, 0), 0);
+}
+
+/* In the child: QPs as they are asked for, until the line ends. */
+static void serve(void)
+{
+	struct contact own = {0}, peer;
+	struct end end;
+
+	own.access = live_access;
+	add_region(&own, PLAIN, pd, live_access);
+	add_region(&own, READ_ONLY, pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	add_region(&own, OTHER_PD, ibv_alloc_pd(context), live_access);
+	add_region(&own, GONE, pd, live_access);
+	while (hear(&peer)) {
+		end_create(&end, peer.type);
+		own.qpn = end.qp->qp_num;
+		qp_init(end.qp, peer.access);
+		tell(&own);
+		qp_connect(end.qp, peer.qpn);
+		tell(&own);
+	}
+}
+
+/* Both in the one network. */
+static void open_side(void)
+{
+	context = open_loopback();
+	assert_non_null(context);
+	assert_true(find_ipv4());
+	pd = ibv_alloc_pd(context);
+	assert_non_null(pd);
+}
+
+static void start(void (*other)(void))
+{
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	server = fork();
+	assert_true(server >= 0);
+	line = ends[server ? 0 : 1];
+	close(ends[server ? 1 : 0]);
+	if (!server)
+		alarm(60);
+	open_side();
+	if (server)
+		return;
+	other();
+	_exit(0);
+}
+
+static void stop(void)
+{
+	int status;
+
+	close(line);
+	assert_int_equal(waitpid(server, &status, 0), server);
+	assert_int_equal(status, 0);
+	assert_int_equal(live_close(NULL), 0);
+}
+
+/* A QP of ours and one of the server's, with these rights. */
+static struct contact meet(struct end *end, enum ibv_qp_type type, int access)
+{
+	struct contact peer, own = {.type = type, .access = access};
+
+	end_create(end, type);
+	own.qpn = end->qp->qp_num;
+	qp_init(end->qp, live_access);
+	tell(&own);
+	assert_true(hear(&peer));
+	qp_connect(end->qp, peer.qpn);
+	assert_true(hear(&peer));
+	return peer;
+}
+
+static const struct transport_counters *counted(const struct end *end)
+{
+	return transport_counters(qp_of(end->qp));
+}
+
+static struct ibv_wc transfer(struct end *end, enum ibv_wr_opcode opcode, struct ibv_sge sge,
+			      uint64_t addr, uint32_t rkey)
+{
+	struct ibv_send_wr wr = make_send(opcode, &sge);
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
+	post_send_wr(end, &wr);
+	return next_wc(end->cq);
+}
+
+/* ---- it lands ---- */
+
+static void stop_server(void)
+{
+	int status;
+
+	assert_int_equal(kill(server, SIGSTOP), 0);
+	assert_int_equal(waitpid(server, &status, WUNTRACED), server);
+	assert_true(WIFSTOPPED(status));
+}
+
+static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 72, 73, 4095, 4096, 4097, 70000, LARGE};
+
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+static void fill(char *memory, uint32_t length, uint32_t seed)
+{
+	for (uint32_t i = 0; i < length; i++)
+		memory[i] = (char)(seed * 37 + i * 11 + (i >> 12));
+}
+
+static void write_and_read_back(struct end *end, const struct contact *peer, struct ibv_mr *mr,
+				uint32_t length)
+{
+	char *sent = mr->addr, *read = sent + REGION;
+	struct ibv_sge from = {(uintptr_t)sent, length, mr->lkey};
+	struct ibv_sge to = {(uintptr_t)read, length + 1, mr->lkey};
+	uint64_t there = peer->addrs[PLAIN] + 3;
+
+	fill(sent, length, length);
+	assert_wc(transfer(end, IBV_WR_RDMA_WRITE, from, there, peer->rkeys[PLAIN]), 0x5e4d,
+		  IBV_WC_SUCCESS);
+	if (end->qp->qp_type == IBV_QPT_UC)
+		return;
+	memset(read, 99, length + 1);
+	assert_wc(transfer(end, IBV_WR_RDMA_READ, to, there, peer->rkeys[PLAIN]), 0x5e4d,
+		  IBV_WC_SUCCESS);
+	assert_memory_equal(sent, read, length);
+	assert_true(read[length] == 0 || length > LARGE / 2); /* and no more was written */
+}
+
+static void messages_land_while_the_target_is_stopped(void **state)
+{
+	struct contact peer, peer_uc;
+	struct ibv_mr *mr;
+	struct end end, uc;
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	peer_uc = meet(&uc, IBV_QPT_UC, live_access);
+	mr = ibv_reg_mr(pd, pages(2 * REGION), 2 * REGION, IBV_ACCESS_LOCAL_WRITE);
+	stop_server();
+	for (uint32_t i = 0; i < SIZES; i++)
+		write_and_read_back(&end, &peer, mr, sizes[i]);
+	for (uint32_t i = 0; i < SIZES; i++)
+		write_and_read_back(&uc, &peer_uc, mr, sizes[i]);
+	assert_int_equal(counted(&end)->reached, 2 * SIZES);
+	assert_int_equal(counted(&end)->sent_packets, 0);
+	assert_int_equal(counted(&uc)->reached, SIZES);
+	assert_int_equal(counted(&uc)->sent_packets, 0);
+	kill(server, SIGCONT);
+	ibv_dereg_mr(mr);
+	end_destroy(&end);
+	end_destroy(&uc);
+	stop();
+}
+
+/* Pieces and inline data; and the next message by packets finds all in order. */
+static void lists_and_inline_data_land_too(void **state)
+{
+	struct ibv_sge list[3];
+	struct contact peer;
+	struct ibv_send_wr wr;
+	struct end end;
+	char all[110];
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	fill(end.buffer, 200, 5);
+	list[0] = end_sge(&end, 100, 30);
+	list[1] = end_sge(&end, 0, 0);
+	list[2] = end_sge(&end, 10, 70);
+	wr = make_send(IBV_WR_RDMA_WRITE, list);
+	wr.num_sge = 3;
+	wr.send_flags = 0;
+	wr.wr.rdma.remote_addr = peer.addrs[PLAIN];
+	wr.wr.rdma.rkey = peer.rkeys[PLAIN];
+	post_send_wr(&end, &wr);
+	list[0] = end_sge(&end, 150, 10);
+	wr.num_sge = 1;
+	wr.send_flags = IBV_SEND_INLINE;
+	wr.wr.rdma.remote_addr += 100;
+	post_send_wr(&end, &wr);
+	memcpy(all, end.buffer + 100, 30);
+	memcpy(all + 30, end.buffer + 10, 70);
+	memcpy(all + 100, end.buffer + 150, 10);
+	list[0] = end_sge(&end, 1000, 40);
+	list[1] = end_sge(&end, 2000, 70);
+	wr = make_send(IBV_WR_RDMA_READ, list);
+	wr.num_sge = 2;
+	wr.wr.rdma.remote_addr = peer.addrs[PLAIN];
+	wr.wr.rdma.rkey = peer.rkeys[PLAIN];
+	post_send_wr(&end, &wr);
+	assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
+	assert_memory_equal(end.buffer + 1000, all, 40);
+	assert_memory_equal(end.buffer + 2000, all + 40, 70);
+	assert_int_equal(counted(&end)->reached, 3);
+	/* an atomic goes by packets, and what follows at once waits for it */
+	list[0] = end_sge(&end, 3000, 8);
+	wr = make_send(IBV_WR_ATOMIC_FETCH_AND_ADD, list);
+	wr.wr.atomic.remote_addr = peer.addrs[PLAIN] + 4096;
+	wr.wr.atomic.rkey = peer.rkeys[PLAIN];
+	wr.wr.atomic.compare_add = 7;
+	post_send_wr(&end, &wr);
+	list[0] = end_sge(&end, 3008, 8);
+	wr = make_send(IBV_WR_RDMA_READ, list);
+	wr.wr.rdma.remote_addr = peer.addrs[PLAIN] + 4096;
+	wr.wr.rdma.rkey = peer.rkeys[PLAIN];
+	post_send_wr(&end, &wr);
+	assert_int_equal(next_wc(end.cq).opcode, IBV_WC_FETCH_ADD);
+	assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(end.buffer + 3000), 0);
+	assert_int_equal(*(uint64_t *)(end.buffer + 3008), 7);
+	end_destroy(&end);
+	stop();
+}
+
+static void not_where_that_is_off(void **state)
+{
+	struct contact peer;
+	struct end end;
+
+	setenv("VERBATIM_SAMEHOST", "rings", 1);
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	assert_wc(transfer(&end, IBV_WR_RDMA_WRITE, end_sge(&end, 0, 8), peer.addrs[PLAIN],
+			   peer.rkeys[PLAIN]),
+		  0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(counted(&end)->reached, 0);
+	assert_int_equal(counted(&end)->sent_packets, 1);
+	end_destroy(&end);
+	stop();
+}
+
+static void serve_undumpable(void)
+{
+	assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+	serve();
+}
+
+static void nor_where_the_target_is_undumpable(void **state)
+{
+	struct contact peer;
+	struct end end;
+
+	start(serve_undumpable);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	assert_wc(transfer(&end, IBV_WR_RDMA_WRITE, end_sge(&end, 0, 8), peer.addrs[PLAIN],
+			   peer.rkeys[PLAIN]),
+		  0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(counted(&end)->reached, 0);
+	end_destroy(&end);
+	stop();
+}
+
+/* ---- it is refused ---- */
+
+static const struct wrong {
+	const char *what;
+	enum ibv_wr_opcode opcode;
+	enum region region;
+	uint32_t key_bits; /* changed */
+	int64_t at;
+	int access;
+	enum ibv_wc_status status;
+	enum reason reason;
+} wrongs[] = {
+    {"key", IBV_WR_RDMA_WRITE, PLAIN, 1, 0, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"key's index", IBV_WR_RDMA_READ, PLAIN, 0x40000, 0, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"start", IBV_WR_RDMA_WRITE, PLAIN, 0, -1, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"end", IBV_WR_RDMA_READ, PLAIN, 0, REGION - 7, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"region's rights", IBV_WR_RDMA_WRITE, READ_ONLY, 0, 0, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"PD", IBV_WR_RDMA_READ, OTHER_PD, 0, 0, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"QP's rights", IBV_WR_RDMA_WRITE, PLAIN, 0, 0, IBV_ACCESS_REMOTE_READ, IBV_WC_REM_INV_REQ_ERR,
+     REASON_PEER_INVALID_REQUEST},
+    {"memory, read", IBV_WR_RDMA_READ, GONE, 0, 0, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+    {"memory, written", IBV_WR_RDMA_WRITE, GONE, 0, 0, live_access, IBV_WC_REM_ACCESS_ERR,
+     REASON_PEER_REFUSED_ACCESS},
+};
+
+static void refuse_all(void)
+{
+	start(serve);
+	for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
+		const struct wrong *wrong = &wrongs[i];
+		struct contact peer;
+		struct ibv_wc wc;
+		struct end end;
+
+		peer = meet(&end, IBV_QPT_RC, wrong->access);
+		wc = transfer(&end, wrong->opcode, end_sge(&end, 0, 8),
+			      peer.addrs[wrong->region] + (uint64_t)wrong->at,
+			      peer.rkeys[wrong->region] ^ wrong->key_bits);
+		if (wc.status != wrong->status || wc.vendor_err != wrong->reason)
+			fail_msg("wrong %s: %s, reason %u", wrong->what,
+				 ibv_wc_status_str(wc.status), wc.vendor_err);
+		assert_int_equal(counted(&end)->reached, 0);
+		end_destroy(&end);
+	}
+	stop();
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+	refuse_all();
+}
+
+static void and_for_the_same_reasons_by_packets(void **state)
+{
+	setenv("VERBATIM_SAMEHOST", "rings", 1);
+	refuse_all();
+}
+
+/* ---- it is withdrawn ---- */
+
+enum { ROUNDS = 24, WRITE_MS = 3 };
+
+static uint32_t length_of(uint32_t round)
+{
+	return round % 2 ? 8 : 512 << 10;
+}
+
+/* In the child: writes to each region that it is told of, until it is refused. */
+static void write_until_refused(void)
+{
+	struct contact own = {.access = live_access}, peer;
+	uint64_t reached = 0;
+	uint32_t round = 0;
+	struct ibv_mr *mr = ibv_reg_mr(pd, pages(REGION), REGION, live_access);
+
+	while (hear(&peer)) {
+		struct ibv_sge sge = {(uintptr_t)mr->addr, length_of(round++), mr->lkey};
+		struct ibv_wc wc;
+		struct end end;
+
+		end_create(&end, peer.type);
+		own.qpn = end.qp->qp_num;
+		qp_init(end.qp, live_access);
+		qp_connect(end.qp, peer.qpn);
+		tell(&own);
+		assert_true(hear(&peer));
+		do {
+			fill(mr->addr, 8, (uint32_t)counted(&end)->reached);
+			wc = transfer(&end, IBV_WR_RDMA_WRITE, sge, peer.addrs[PLAIN],
+				      peer.rkeys[PLAIN]);
+		} while (wc.status == IBV_WC_SUCCESS);
+		if (wc.status != IBV_WC_REM_ACCESS_ERR)
+			_exit(3);
+		reached += counted(&end)->reached;
+		end_destroy(&end);
+		tell(&own);
+	}
+	_exit(reached >= ROUNDS ? 0 : 4);
+}
+
+static void offer(struct end *end, struct ibv_mr **mr, char *memory)
+{
+	struct contact own = {.type = IBV_QPT_RC}, peer;
+
+	*mr = ibv_reg_mr(pd, memory, REGION, live_access);
+	assert_non_null(*mr);
+	end_create(end, IBV_QPT_RC);
+	own.qpn = end->qp->qp_num;
+	own.rkeys[PLAIN] = (*mr)->rkey;
+	own.addrs[PLAIN] = (uintptr_t)memory;
+	qp_init(end->qp, live_access);
+	tell(&own);
+	assert_true(hear(&peer));
+	qp_connect(end->qp, peer.qpn);
+	tell(&own);
+}
+
+static void nothing_lands_after_deregistration(void **state)
+{
+	char *memory = pages(REGION), *copy = pages(REGION);
+	struct contact peer;
+	struct ibv_mr *mr;
+	struct end end;
+
+	start(write_until_refused);
+	for (int round = 0; round < ROUNDS; round++) {
+		offer(&end, &mr, memory);
+		poll(NULL, 0, WRITE_MS);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		memcpy(copy, memory, REGION);
+		memset(memory, 0xee, 64);
+		assert_true(hear(&peer)); /* it was refused */
+		for (int i = 0; i < 64; i++)
+			assert_int_equal((uint8_t)memory[i], 0xee);
+		assert_memory_equal(memory + 64, copy + 64, REGION - 64);
+		end_destroy(&end);
+	}
+	stop();
+}
+
+/* Nor after the QP has left the states in which it takes requests. */
+static void nothing_lands_after_the_qp_is_in_error(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	char *memory = pages(REGION);
+	struct ibv_mr *mr;
+	struct end end;
+
+	start(write_until_refused);
+	offer(&end, &mr, memory);
+	poll(NULL, 0, 10 * WRITE_MS);
+	assert_int_equal(ibv_modify_qp(end.qp, &attr, IBV_QP_STATE), 0);
+	memset(memory, 0xee, 64);
+	poll(NULL, 0, 10 * WRITE_MS);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal((uint8_t)memory[i], 0xee);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	close(line);
+	end_destroy(&end);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(live_close(NULL), 0);
+}
+
+static void a_writer_that_is_killed_holds_up_nobody(void **state)
+{
+	char *memory = pages(REGION);
+
+	for (int round = 0; round < 6; round++) {
+		struct ibv_mr *mr;
+		struct end end;
+
+		start(write_until_refused);
+		offer(&end, &mr, memory);
+		poll(NULL, 0, 10 + round);
+		kill(server, SIGKILL);
+		alarm(20);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		alarm(0);
+		end_destroy(&end);
+		waitpid(server, NULL, 0);
+		close(line);
+		assert_int_equal(live_close(NULL), 0);
+	}
+}
+
+/* ---- fork ---- */
+
+static int memory_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int count = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char path[300], to[300] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		if (readlink(path, to, sizeof(to) - 1) > 4)
+			count += strcmp(to + strlen(to) - 4, "/mem") == 0 ||
+				 strstr(to, "memfd:verbatim-directory");
+	}
+	closedir(dir);
+	return count;
+}
+
+static void a_child_of_fork_has_no_way_to_anybodys_memory(void **state)
+{
+	struct contact peer;
+	struct end end;
+	int status;
+	pid_t child;
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	assert_true(memory_descriptors() >= 3); /* its own two, and the server's memory */
+	child = fork();
+	if (!child)
+		_exit(memory_descriptors());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_wc(transfer(&end, IBV_WR_RDMA_WRITE, end_sge(&end, 0, 8), peer.addrs[PLAIN],
+			   peer.rkeys[PLAIN]),
+		  0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(counted(&end)->reached, 1);
+	end_destroy(&end);
+	assert_true(memory_descriptors() >= 3); /* a channel lasts */
+	stop();
+	assert_int_equal(memory_descriptors(), 0);
+}
+
+/* A child whose assertion failed has jumped back into the list of tests: it ends there. */
+static int only_the_parent_goes_on(void **state)
+{
+	static pid_t parent;
+
+	if (!parent)
+		parent = getpid();
+	if (getpid() != parent)
+		_exit(1);
+	unsetenv("VERBATIM_SAMEHOST");
+	return 0;
+}
+
+static int network(void **state)
+{
+	return interface_up("lo");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup(name, only_the_parent_goes_on)
+	    TEST(messages_land_while_the_target_is_stopped),
+	    TEST(lists_and_inline_data_land_too),
+	    TEST(not_where_that_is_off),
+	    TEST(nor_where_the_target_is_undumpable),
+	    TEST(what_is_wrong_is_refused),
+	    TEST(and_for_the_same_reasons_by_packets),
+	    TEST(nothing_lands_after_deregistration),
+	    TEST(nothing_lands_after_the_qp_is_in_error),
+	    TEST(a_writer_that_is_killed_holds_up_nobody),
+	    TEST(a_child_of_fork_has_no_way_to_anybodys_memory),
+	};
+
+	if (!own_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, network, NULL);
+}
