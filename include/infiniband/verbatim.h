@@ -69,7 +69,7 @@ struct verbatim_mr_attr {
  * Asks what a region is (Query Memory Region): its PD, range, access and keys, the windows bound to
  * it, and whether it has ended by another handle.
  * Errors: None: it gives 0.
- * Man: ibv_reg_mr(3); 11.2.6.3.
+ * Man: ibv_reg_mr(3).
  */
 int verbatim_query_mr(struct ibv_mr *mr, struct verbatim_mr_attr *attr);
 
@@ -90,7 +90,7 @@ struct verbatim_mw_attr {
 /*
  * Asks what a window is bound to now (Query Memory Window), whatever has been posted meanwhile.
  * Errors: None: it gives 0.
- * Man: ibv_alloc_mw(3); 11.2.6.
+ * Man: ibv_alloc_mw(3).
  */
 int verbatim_query_mw(struct ibv_mw *mw, struct verbatim_mw_attr *attr);
 
@@ -109,7 +109,7 @@ int verbatim_query_mw(struct ibv_mw *mw, struct verbatim_mw_attr *attr);
  * Returns the region, or NULL with errno set; ibv_dereg_mr() ends it.
  * Errors: EINVAL: pd is of another context, mr is a null region or has ended, or the access is
  * refused as ibv_reg_mr() does; ENOMEM: max_mr, or memory.
- * Man: ibv_reg_mr(3); 11.2.6.
+ * Man: ibv_reg_mr(3).
  */
 struct ibv_mr *verbatim_reg_shared_mr(struct ibv_mr *mr, struct ibv_pd *pd, uint64_t iova,
 				      unsigned int access);
@@ -120,7 +120,7 @@ struct ibv_mr *verbatim_reg_shared_mr(struct ibv_mr *mr, struct ibv_pd *pd, uint
  * changes it. QPs keep the key that they have until their pkey_index is set again. Where a process
  * shall begin with others than 0xffff: VERBATIM_PKEYS=0xffff,0x8001 in its environment.
  * Errors: EINVAL: no such port, too many keys, none, or one whose low 15 bits are zero.
- * Man: ibv_query_pkey(3); 10.9.
+ * Man: ibv_query_pkey(3).
  */
 int verbatim_set_pkeys(struct ibv_context *context, uint8_t port_num, const uint16_t *pkeys,
 		       int count);

@@ -378,7 +378,7 @@ int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
  * in its status, UNREACHABLE (nobody answered) or CONNECT_ERROR.
  * Errors: EINVAL: the route is not resolved, or too much private data; ENOMEM; and for a
  * synchronous id ECONNREFUSED: it was rejected; ETIMEDOUT: nobody answered.
- * Man: rdma_connect(3); 12.9.7.
+ * Man: rdma_connect(3).
  */
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 /*
@@ -410,20 +410,20 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * ESTABLISHED, for connections.
  * Errors: EINVAL: no request, or too much private data; those of ibv_modify_qp(), of the id's QP;
  * and for a synchronous id ETIMEDOUT: the peer did not confirm.
- * Man: rdma_accept(3); 12.9.7.
+ * Man: rdma_accept(3).
  */
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 /*
  * Rejects a request. Private data: 148 bytes, 136 for datagrams. The peer gets REJECTED with status
  * 28.
  * Errors: EINVAL: no request, or too much private data.
- * Man: rdma_reject(3); 12.6.7.
+ * Man: rdma_reject(3).
  */
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 /*
  * Rejects a request because its ECE options do not suit: the peer gets REJECTED with status 35.
  * Errors: EINVAL: no request, or too much private data.
- * Man: rdma_reject(3); 12.6.7.
+ * Man: rdma_reject(3).
  */
 int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 /*

@@ -110,11 +110,11 @@ struct ibv_ah {
 /*
  * Makes an address handle, the address that a datagram is sent to. `attr` is checked and resolved
  * once, here; what changes in the GID table later does not change it. RoCE needs is_global,
- * grh.dgid and grh.sgid_index; a hop_limit of 0 is sent as 64.
+ * grh.dgid and grh.sgid_index. hop_limit counts towards multicast groups; all else is sent with 64.
  * Returns the handle, or NULL with errno set.
  * Errors: EINVAL: no such port, no GRH, no dgid, sl above 15, an sgid_index without an address, or
  * one of the other IP version than dgid; ENOMEM: max_ah handles, or memory.
- * Man: ibv_create_ah(3); 11.2.2.1.
+ * Man: ibv_create_ah(3).
  */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
@@ -122,7 +122,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
  * Destroys an address handle. A work request that was posted has its own copy of the address, and
  * goes where it was meant to; on hardware, let it complete first.
  * Errors: None: it gives 0.
- * Man: ibv_create_ah(3); 11.2.2.4.
+ * Man: ibv_create_ah(3).
  */
 int ibv_destroy_ah(struct ibv_ah *ah);
 
@@ -190,7 +190,6 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
  * the same label get the same port, so that routers spread connections and keep each on one path.
  * Returns the port, in host byte order.
  * Errors: None.
- * Man: RoCEv2 A17.4.3.
  */
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {

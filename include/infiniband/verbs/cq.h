@@ -59,7 +59,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
  * Returns the CQ, or NULL with errno set.
  * Errors: EINVAL: cqe is below 1 or above max_cqe, there is no such vector, or the channel is of
  * another context; ENOMEM: max_cq, or memory.
- * Man: ibv_create_cq(3); 11.2.8.1, C11-39.
+ * Man: ibv_create_cq(3); C11-39.
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
@@ -68,7 +68,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
  * Makes a CQ larger or smaller, with what is in it.
  * Errors: EINVAL: cqe is below 1, above max_cqe, or below the number of completions in it; ENOMEM.
  * Threads: completions may come and be polled meanwhile.
- * Man: ibv_resize_cq(3); 11.2.8.3.
+ * Man: ibv_resize_cq(3).
  */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
@@ -77,7 +77,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe);
  * and ibv_get_async_event() gave of it are acknowledged: for ever, if the caller is who should do
  * that.
  * Errors: EBUSY: a QP, SRQ or WQ completes in it.
- * Man: ibv_create_cq(3); 11.2.8.4.
+ * Man: ibv_create_cq(3).
  */
 int ibv_destroy_cq(struct ibv_cq *cq);
 
@@ -109,7 +109,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
  * Returns how many there were, 0 if none, or a negative errno value.
  * Errors: EOVERFLOW: as -EOVERFLOW, once the CQ has overrun and what it held is polled. How work
  * requests ended says the status of each completion, see ibv_wc_status_str().
- * Man: ibv_poll_cq(3); 11.4.2.1.
+ * Man: ibv_poll_cq(3).
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {

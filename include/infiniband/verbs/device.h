@@ -335,7 +335,7 @@ __be64 ibv_get_device_guid(struct ibv_device *device);
  * kernel's rdma_rxe; EAGAIN: 256 processes use devices, or no thread could be started; EMFILE: no
  * descriptor is left; ENODEV: its interface is gone; EADDRNOTAVAIL: its address is; EBUSY: another
  * process has been opening a device for too long; ENOMEM.
- * Man: ibv_open_device(3); 11.2.1.1.
+ * Man: ibv_open_device(3).
  */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
@@ -345,7 +345,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device);
  * Returns 0 always.
  * Errors: None: EBUSY is told by VERBATIM_EXPLAIN=1 alone.
  * Threads: the last call with this context.
- * Man: ibv_open_device(3); 11.2.1.4.
+ * Man: ibv_open_device(3).
  */
 int ibv_close_device(struct ibv_context *context);
 
@@ -363,7 +363,7 @@ struct ibv_context *ibv_import_device(int cmd_fd);
 /*
  * Asks for a device's limits and abilities. A limit of 0 says that there is no such object.
  * Errors: None: it gives 0.
- * Man: ibv_query_device(3); 11.2.1.2.
+ * Man: ibv_query_device(3).
  */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 

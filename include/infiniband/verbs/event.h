@@ -55,7 +55,7 @@ struct ibv_async_event {
  * Errors: EAGAIN: none, on an O_NONBLOCK descriptor; EINTR: a signal came while it waited.
  * Threads: several threads may wait: each event goes to one of them. A thread that waits may be
  * cancelled.
- * Man: ibv_get_async_event(3); 11.6.3.
+ * Man: ibv_get_async_event(3).
  */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 

@@ -50,7 +50,7 @@ struct ibv_mr {
  * Returns the region, or NULL with errno set.
  * Errors: EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown flags, or a range past
  * the end of the address space; EFAULT: a part of it is not mapped; ENOMEM: max_mr, or memory.
- * Man: ibv_reg_mr(3); 11.2.6.2, C11-21.
+ * Man: ibv_reg_mr(3); C11-21.
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
@@ -257,7 +257,7 @@ enum ibv_rereg_mr_err_code {
  * without a PD or with one of another context, access without CHANGE_ACCESS, or what ibv_reg_mr()
  * refuses; EOPNOTSUPP: a region of a kind that cannot be changed; EFAULT: a part of the range is
  * not mapped; EBUSY: windows are bound to it.
- * Man: ibv_rereg_mr(3); 11.2.6.5.
+ * Man: ibv_rereg_mr(3).
  */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
@@ -266,7 +266,7 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
  * Ends a region. Once it has returned nobody reads or writes the memory any more, and its keys are
  * refused; work requests that still name them complete in error. It may be freed then.
  * Errors: EBUSY: memory windows are bound to it.
- * Man: ibv_reg_mr(3); 11.2.6.4.
+ * Man: ibv_reg_mr(3).
  */
 int ibv_dereg_mr(struct ibv_mr *mr);
 

@@ -41,7 +41,7 @@ struct ibv_mw_bind {
  * serves the QP that bound it.
  * Returns the window, or NULL with errno set.
  * Errors: EINVAL: no such type; ENOMEM: max_mw, or memory.
- * Man: ibv_alloc_mw(3); 11.2.6.6.
+ * Man: ibv_alloc_mw(3).
  */
 static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
@@ -55,7 +55,7 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 /*
  * Frees a window, bound or not. Once it has returned nobody uses it any more.
  * Errors: None: it gives 0.
- * Man: ibv_alloc_mw(3); 11.2.6.8.
+ * Man: ibv_alloc_mw(3).
  */
 static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 {
@@ -81,7 +81,7 @@ static inline uint32_t ibv_inc_rkey(uint32_t rkey)
  * binding, or an unknown flag; EPERM: window and region, or window and QP, are of different PDs;
  * ENOMEM: the send queue is full. Whether range, access and region are fit shows in the completion:
  * IBV_WC_MW_BIND_ERR.
- * Man: ibv_bind_mw(3); 11.2.6.7, C10-72 to C10-75.
+ * Man: ibv_bind_mw(3); C10-72 to C10-75.
  */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {

@@ -21,7 +21,7 @@ struct ibv_pd {
  * Allocates a protection domain: QPs reach only memory and address handles of their own.
  * Returns the PD, or NULL with errno set.
  * Errors: ENOMEM: max_pd, or memory.
- * Man: ibv_alloc_pd(3); 11.2.1.5.
+ * Man: ibv_alloc_pd(3).
  */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
 
@@ -29,7 +29,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
  * Ends a protection domain, a parent domain, or this handle of an imported one.
  * Errors: EBUSY: memory regions, windows, QPs, SRQs, address handles, buffers or parent domains of
  * it are left.
- * Man: ibv_alloc_pd(3); 11.2.1.6.
+ * Man: ibv_alloc_pd(3).
  */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 

@@ -107,7 +107,7 @@ struct ibv_port_attr {
  * called through a macro, which tells the library how large the caller's struct is; the plain
  * function of that name, which old programs call, knows of no members from port_cap_flags2 on.
  * Errors: EINVAL: no such port.
- * Man: ibv_query_port(3); 11.2.1.2.
+ * Man: ibv_query_port(3).
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
@@ -190,7 +190,7 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
  * the default partition, unless VERBATIM_PKEYS or verbatim_set_pkeys() says otherwise.
  * Returns 0, or -1 with errno set.
  * Errors: EINVAL: no such port, or the index is not below pkey_tbl_len.
- * Man: ibv_query_pkey(3); 10.9.
+ * Man: ibv_query_pkey(3).
  */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 

@@ -236,13 +236,13 @@ struct ibv_qp {
  * Creates a QP, in RESET. Ask in `cap` for what is needed; on return it says what there is, which
  * may be more: queues are powers of two, and a large max_send_sge gives as much inline data.
  * send_cq and recv_cq may be the same; srq is NULL, or receives come from there. RAW_PACKET needs
- * the capability CAP_NET_RAW, when it goes to INIT at the latest.
+ * the capability CAP_NET_RAW.
  * Returns the QP, or NULL with errno set.
  * Errors: EINVAL: more than max_qp_wr, max_sge or 1024 bytes of inline data, a CQ missing, PD, CQs
  * and SRQ of different contexts, or an SRQ that does not suit the type; EOPNOTSUPP: a type that the
  * device lacks; ENOMEM: max_qp, or memory; EPERM: raw packets without the privilege; EIO: in the
  * child of a fork().
- * Man: ibv_create_qp(3); 11.2.5.1.
+ * Man: ibv_create_qp(3).
  */
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
@@ -256,7 +256,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init
  * that the device has; EOPNOTSUPP: a type, a bit of comp_mask or create_flags, or an operation in
  * send_ops_flags, that the device or this QP type lacks; ENOMEM: max_qp, or memory; EPERM: raw
  * packets without the privilege; EIO: in the child of a fork().
- * Man: ibv_create_qp_ex(3); 11.2.5.1.
+ * Man: ibv_create_qp_ex(3).
  */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 					      struct ibv_qp_init_attr_ex *qp_init_attr_ex)
@@ -333,7 +333,7 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
  * Asks for a QP's attributes: all of them, whatever attr_mask says. Sets qp->state, which an error
  * may have changed. init_attr is filled as well and must not be NULL.
  * Errors: EIO: in the child of a fork().
- * Man: ibv_query_qp(3); 11.2.5.3.
+ * Man: ibv_query_qp(3).
  */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
@@ -361,7 +361,7 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
  * Destroys a QP. Its completions that were not polled are gone, work requests end without one.
  * Waits until its events are acknowledged.
  * Errors: EBUSY: it is in a multicast group, or flows lead to it; EIO: in the child of a fork().
- * Man: ibv_create_qp(3); 11.2.5.4.
+ * Man: ibv_create_qp(3).
  */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
@@ -378,7 +378,7 @@ int ibv_destroy_qp(struct ibv_qp *qp);
  * LOC_QP_OP_ERR, MW_BIND_ERR for what is wrong here; REM_INV_REQ_ERR, REM_ACCESS_ERR, REM_OP_ERR
  * for what the peer refused; RETRY_EXC_ERR and RNR_RETRY_EXC_ERR if it does not answer or has no
  * receive; WR_FLUSH_ERR for all that was queued behind.
- * Man: ibv_post_send(3); 11.4.1.1, 10.7.3.
+ * Man: ibv_post_send(3).
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -393,7 +393,7 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
  * there are too many elements; ENOMEM: the queue is full. In the completion: LOC_LEN_ERR for a
  * message longer than the receive, LOC_PROT_ERR for an lkey that does not fit, WR_FLUSH_ERR in the
  * error state.
- * Man: ibv_post_recv(3); 11.4.1.2.
+ * Man: ibv_post_recv(3).
  */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				struct ibv_recv_wr **bad_wr)

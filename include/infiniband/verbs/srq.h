@@ -79,7 +79,7 @@ struct ibv_srq {
  * Returns the SRQ, or NULL with errno set.
  * Errors: EINVAL: max_wr is 0 or above max_srq_wr, or max_sge above max_srq_sge; ENOMEM: max_srq,
  * or memory.
- * Man: ibv_create_srq(3); 11.2.3.1.
+ * Man: ibv_create_srq(3).
  */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
@@ -91,7 +91,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_
  * Errors: EINVAL: a size as ibv_create_srq() refuses it, what the kind needs is missing, or is of
  * another context; EOPNOTSUPP: another kind, or an unknown bit in comp_mask; ENOMEM: max_srq, or
  * memory.
- * Man: ibv_create_srq_ex(3); 11.2.3.1, A14.
+ * Man: ibv_create_srq_ex(3); A14.
  */
 static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 						struct ibv_srq_init_attr_ex *srq_init_attr_ex)
@@ -118,14 +118,14 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
  * (IBV_SRQ_LIMIT): the event comes when fewer receives than srq_limit are left; 0 disarms it.
  * Errors: EINVAL: an unknown bit in srq_attr_mask, a limit above the size, or a size that is 0,
  * above max_srq_wr or below what is posted; ENOMEM.
- * Man: ibv_modify_srq(3); 11.2.3.3, C10-45.
+ * Man: ibv_modify_srq(3).
  */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
 
 /*
  * Asks for an SRQ's size, and for its limit: 0 once that is no longer armed.
  * Errors: None: it gives 0.
- * Man: ibv_query_srq(3); 11.2.3.2.
+ * Man: ibv_query_srq(3).
  */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
@@ -145,7 +145,7 @@ static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
  * Destroys an SRQ; receives still in it are dropped without completions. Waits until its events are
  * acknowledged.
  * Errors: EBUSY: a QP receives from it.
- * Man: ibv_create_srq(3); 11.2.3.4.
+ * Man: ibv_create_srq(3).
  */
 int ibv_destroy_srq(struct ibv_srq *srq);
 
@@ -153,7 +153,7 @@ int ibv_destroy_srq(struct ibv_srq *srq);
  * Posts a list of receives, in order. On failure *bad_recv_wr is the first that was not taken;
  * those before it are posted. They complete in the CQ of the QP that takes them.
  * Errors: EINVAL: too many elements; ENOMEM: the SRQ is full.
- * Man: ibv_post_srq_recv(3); 11.4.1.2.
+ * Man: ibv_post_srq_recv(3).
  */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 				    struct ibv_recv_wr **bad_recv_wr)
