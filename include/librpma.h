@@ -34,6 +34,13 @@
  * Security. Descriptors and peer configurations decide where data goes and what is taken as
  * durable. Who can change them on their way can have others overwrite other memory: pass them over
  * a channel that is trusted. Private data of connections is not one.
+ *
+ * Returns int: 0, or a negative RPMA_E_ code.
+ * Returns pointer: the words, never NULL; they are not to be freed.
+ * Errors: RPMA_E_INVAL: a pointer that it needs is NULL.
+ * Threads: any thread, at any time, on the same objects too; but an object that is being deleted
+ * is in nobody else's hands.
+ * Man: librpma(7).
  */
 #ifndef LIBRPMA_H
 #define LIBRPMA_H 1
@@ -586,9 +593,10 @@ int rpma_srq_get_rcq(const struct rpma_srq *srq, struct rpma_cq **rcq_ptr);
 #define RPMA_F_COMPLETION_ON_ERROR (1 << 0)
 #define RPMA_F_COMPLETION_ALWAYS   (1 << 1 | RPMA_F_COMPLETION_ON_ERROR)
 
-/* All of them: RPMA_E_PROVIDER when the queue is full or the connection is not there;
-   RPMA_E_INVAL when len is over 4 GiB - 1. Offsets are bytes into the regions, and a range that is
-   not inside one shows in the completion. */
+/* Operations on a connection. Offsets are bytes into the regions, and a range that is not inside
+   one shows in the completion.
+   Errors: RPMA_E_PROVIDER: the queue is full or the connection is not there. RPMA_E_INVAL: len is
+   over 4 GiB - 1, flags is 0, or a pointer that it needs is NULL. */
 
 /**
  * rpma_read - reads another host's memory into ours
