@@ -91,12 +91,12 @@ int queues_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct rpma_
 
 int queues_delete(struct queues *queues)
 {
-	int error, code = 0;
+	int error, code, cq_code;
 
 	rdma_destroy_qp(queues->id);
 	code = cq_delete(&queues->rcq);
-	code = code ?: cq_delete(&queues->cq);
-	cq_delete(&queues->cq);
+	cq_code = cq_delete(&queues->cq);
+	code = code ?: cq_code;
 	error = queues->channel ? FAULT_END(ibv_destroy_comp_channel(queues->channel)) : 0;
 	if (error)
 		code = code ?: REFUSE_ERRNO(error, "ibv_destroy_comp_channel()");
