@@ -636,7 +636,8 @@ int rpma_write_with_imm(struct rpma_conn *conn, struct rpma_mr_remote *dst, size
  * before on the connection: after a flush it is a commit. The place, and not only dst_offset, has
  * to be aligned to 8 bytes.
  *
- * Errors: RPMA_E_INVAL: dst_offset is not a multiple of 8.
+ * Errors: RPMA_E_INVAL: dst_offset is not a multiple of 8, or as with the other operations.
+ * RPMA_E_PROVIDER: the queue is full or the connection is not there.
  */
 int rpma_atomic_write(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset,
 		      const char src[8], int flags, const void *op_context);
@@ -655,9 +656,10 @@ enum rpma_flush_type {
  * bytes, which pushes the data ahead of it: that is durable as far as the other side's word for
  * direct write to persistent memory goes (rpma_peer_cfg_set_direct_write_to_pmem).
  *
- * Errors: RPMA_E_INVAL: type is unknown. RPMA_E_NOSUPP: the region was not registered for this kind
- * of flush; or it is a persistent one, and rpma_conn_apply_remote_peer_cfg() did not say that the
- * other side can.
+ * Errors: RPMA_E_INVAL: type is unknown, or as with the other operations. RPMA_E_NOSUPP: the region
+ * was not registered for this kind of flush; or it is a persistent one, and
+ * rpma_conn_apply_remote_peer_cfg() did not say that the other side can. RPMA_E_PROVIDER: the queue
+ * is full or the connection is not there.
  */
 int rpma_flush(struct rpma_conn *conn, struct rpma_mr_remote *dst, size_t dst_offset, size_t len,
 	       enum rpma_flush_type type, int flags, const void *op_context);

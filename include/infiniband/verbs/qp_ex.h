@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting sends call by call instead of by struct: ibv_wr_start, then for each work request set
- * qp->wr_id and wr_flags, one ibv_wr_ operation, its ibv_wr_set_ calls, then ibv_wr_complete, which
- * posts all or none. The QP is locked from start to complete or abort. Remote memory is named by
- * rkey and address.
+ * Posting sends call by call instead of by struct. First ibv_wr_start, then for each work request
+ * set qp->wr_id and wr_flags, one ibv_wr_ operation, its ibv_wr_set_ calls, then ibv_wr_complete,
+ * which posts all or none. The QP is locked from start to complete or abort. Remote memory is named
+ * by rkey and address.
  *
  *   ibv_wr_start(qp);
  *   qp->wr_id = 1; qp->wr_flags = IBV_SEND_SIGNALED;

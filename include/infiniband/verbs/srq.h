@@ -86,7 +86,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_
 /*
  * Creates an SRQ of any kind. pd, with its bit in comp_mask, is always needed. XRC: for XRC
  * senders, who name it by ibv_get_srq_num(); it needs xrcd and a cq of its own. TM: tag matching
- * over RC; it needs tm_cap.max_num_tags and a cq.
+ * over RC; it needs tm_cap, with 1 or more of both, and a cq.
  * Returns the SRQ, or NULL with errno set.
  * Errors: EINVAL: a size as ibv_create_srq() refuses it, what the kind needs is missing, or is of
  * another context; EOPNOTSUPP: another kind, or an unknown bit in comp_mask; ENOMEM: max_srq, or
