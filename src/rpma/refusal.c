@@ -33,11 +33,12 @@ int refuse_call(enum reason reason, const char *file, int line, const char *func
 		const char *format, ...)
 {
 	int error = errno, code = code_of(reason);
-	char live[512], text[768], word[128] = "";
+	char live[512] = "", text[768], word[128] = "";
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(live, sizeof(live), format, arguments);
+	if (format)
+		vsnprintf(live, sizeof(live), format, arguments);
 	va_end(arguments);
 	if (code == RPMA_E_PROVIDER)
 		snprintf(word, sizeof(word), ": %s", strerrordesc_np(error) ?: "unknown error");
