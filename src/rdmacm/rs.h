@@ -115,6 +115,7 @@ struct rsock {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* by the thread that waits for the queue */
 	bool has_waiter, is_closing;
+	int waiter_fd; /* an eventfd that wakes it, -1 until one waits */
 	enum rs_state state;
 	bool can_read, can_write;
 	int error; /* told once: SO_ERROR */
@@ -208,6 +209,8 @@ typedef bool (*rs_condition)(const struct rsock *rs);
  * ever), or EINTR. */
 int rs_wait(struct rsock *rs, rs_condition condition, int timeout_ms);
 void rs_wake_pollers(struct rsock *rs);
+/* Something came: all who wait may have what they wait for. */
+void rs_tell(struct rsock *rs);
 /* Gets ready for poll() on the descriptors of rs_poll_fds(); false if something came meanwhile. */
 bool rs_arm(struct rsock *rs);
 /* What the connection manager tells. */

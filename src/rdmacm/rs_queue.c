@@ -297,6 +297,7 @@ static void give_credits(struct rsock *rs)
 void rs_progress(struct rsock *rs)
 {
 	struct ibv_wc wc[POLL_BATCH];
+	bool is_any = false;
 	int count;
 
 	if (!rs->cq)
@@ -305,8 +306,11 @@ void rs_progress(struct rsock *rs)
 		count = ibv_poll_cq(rs->cq, POLL_BATCH, wc);
 		for (int i = 0; i < count; i++)
 			take_completion(rs, &wc[i]);
+		is_any |= count > 0;
 	} while (count == POLL_BATCH);
 	give_credits(rs);
+	if (is_any)
+		rs_tell(rs);
 }
 
 bool rs_has_data(const struct rsock *rs)

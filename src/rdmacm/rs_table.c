@@ -73,7 +73,7 @@ struct rsock *rs_create(int domain, int type)
 		return NULL;
 	rs->domain = domain;
 	rs->type = type;
-	rs->fd = rs->ready_fd = -1;
+	rs->fd = rs->ready_fd = rs->waiter_fd = -1;
 	pthread_mutex_init(&rs->lock, NULL);
 	pthread_cond_init(&rs->changed, NULL);
 	CDS_INIT_LIST_HEAD(&rs->pollers);
@@ -121,6 +121,8 @@ void rs_free(struct rsock *rs)
 		channel_free((struct channel *)rs->channel);
 	if (rs->ready_fd >= 0)
 		close(rs->ready_fd);
+	if (rs->waiter_fd >= 0)
+		close(rs->waiter_fd);
 	free(rs->sbuf);
 	free(rs->rbuf);
 	free(rs->targets);

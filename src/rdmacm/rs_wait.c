@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for something to happen on a stream. One thread at a time sleeps on the descriptors; the
- * others sleep on the condition, and rs_wake_pollers() tells those in rpoll() that what they wait
- * for may have been taken off the queue by somebody else.
+ * others sleep on the condition. Whoever takes something off the queue tells them all, and those in
+ * rpoll() too: it may be what another one waits for.
  */
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,12 @@ void rs_wake_pollers(struct rsock *rs)
 			continue;
 }
 
+void rs_tell(struct rsock *rs)
+{
+	pthread_cond_broadcast(&rs->changed);
+	rs_wake_pollers(rs);
+}
+
 static void take_channel_events(struct rsock *rs)
 {
 	struct ibv_cq *cq;
@@ -40,13 +47,17 @@ static void take_channel_events(struct rsock *rs)
 void rs_take_cm_events(struct rsock *rs)
 {
 	struct rdma_cm_event *event, copy;
+	bool is_any = false;
 
 	while (rs->channel && rs->state != RS_LISTENING &&
 	       rdma_get_cm_event(rs->channel, &event) == 0) {
 		copy = *event;
 		rs_cm_event(rs, &copy);
 		rdma_ack_cm_event(event);
+		is_any = true;
 	}
+	if (is_any)
+		rs_tell(rs);
 }
 
 bool rs_arm(struct rsock *rs)
@@ -86,24 +97,38 @@ static bool spin(struct rsock *rs, rs_condition condition)
 	return false;
 }
 
-/* Until a descriptor says something. 0, EAGAIN or EINTR. */
+/*
+ * Until a descriptor says something, or another thread that took it off the queue first (rs_tell):
+ * then the descriptor may be quiet again before this thread is on its feet. 0, EAGAIN or EINTR.
+ */
 static int sleep_on_descriptors(struct rsock *rs, int timeout_ms)
 {
-	struct pollfd fds[2] = {{.fd = rs->channel->fd, .events = POLLIN},
+	struct pollfd fds[3] = {{.fd = rs->channel->fd, .events = POLLIN},
 				{.fd = rs->comp ? rs->comp->fd : -1, .events = POLLIN}};
+	struct rs_poller poller;
+	uint64_t ignored;
 	int count;
 
+	if (rs->waiter_fd < 0)
+		rs->waiter_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rs->waiter_fd < 0)
+		return errno;
+	fds[2] = (struct pollfd){.fd = rs->waiter_fd, .events = POLLIN};
+	poller.wake = rs->waiter_fd;
+	cds_list_add(&poller.node, &rs->pollers);
 	rs->has_waiter = true;
 	rs_unlock(rs);
-	count = poll(fds, 2, timeout_ms);
+	count = poll(fds, 3, timeout_ms);
 	if (count < 0)
 		count = -errno;
 	rs_lock(rs);
 	rs->has_waiter = false;
+	cds_list_del(&poller.node);
+	if (read(rs->waiter_fd, &ignored, sizeof(ignored)) < 0)
+		errno = 0;
 	take_channel_events(rs);
 	look(rs);
-	pthread_cond_broadcast(&rs->changed);
-	rs_wake_pollers(rs);
+	rs_tell(rs);
 	return count > 0 ? 0 : count == 0 ? EAGAIN : -count;
 }
 
@@ -148,7 +173,7 @@ int rs_wait(struct rsock *rs, rs_condition condition, int timeout_ms)
 		look(rs);
 		if (condition(rs) || has_ended(rs))
 			return 0;
-		if (error == EINTR)
-			return EINTR;
+		if (error && error != EAGAIN)
+			return error;
 	}
 }
