@@ -120,6 +120,8 @@ int rpma_peer_cfg_delete(struct rpma_peer_cfg **pcfg_ptr);
  * To be set by who knows that a flush of this peer's memory, by its adapter, is durable: with
  * hardware, that its data does not stop in a cache (Intel: DDIO off). With Verbatim's adapter it is
  * so for each file that is mapped shared, because a persistent flush is an msync() of the range.
+ * But not towards peers that flush by reading, as the original librpma does without a device that
+ * has FLUSH: their reads bring nothing out of the page cache (docs/rpma.md).
  */
 int rpma_peer_cfg_set_direct_write_to_pmem(struct rpma_peer_cfg *pcfg, bool supported);
 
