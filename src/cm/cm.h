@@ -196,4 +196,7 @@ void cm_peer_died(struct cm *cm, uint32_t slot, uint64_t now);
 void cm_run(struct cm *cm, uint64_t now);
 uint64_t cm_deadline(const struct cm *cm);
 
+/* Without any manager: the answer to a message that no process of the host takes. False: none. */
+bool cm_answer_for_nobody(const struct cm_mad *to, struct cm_mad *answer);
+
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cm/cm.h"
 #include "device/adapter.h"
 #include "engine/gsi.h"
 #include "engine/meeting.h"
@@ -115,7 +116,7 @@ static int pass(const struct route *route, const struct cm_mad *mad)
 
 /* ---- what nobody here takes ---- */
 
-static void answer(const struct route *route, const struct cm_mad *to, struct cm_mad *mad)
+static void answer(const struct route *route, const struct cm_mad *mad)
 {
 	const struct packet *packet = route->packet;
 	struct av av = {.dgid = packet->sgid, .sgid = packet->dgid, .hop_limit = 64};
@@ -127,11 +128,6 @@ static void answer(const struct route *route, const struct cm_mad *to, struct cm
 			      .hop_limit = 64};
 	struct route home = {route->engine, NULL, &back.dgid, route->scope, &back};
 
-	mad->transaction = to->transaction;
-	mad->local_id = to->remote_id;
-	mad->remote_id = to->local_id;
-	if (mad->attribute == CM_SIDR_REP)
-		mad->local_id = to->local_id;
 	cm_mad_pack(bytes, mad);
 	if (route->lane) {
 		send_mad(route->lane, &av, bytes);
@@ -143,29 +139,10 @@ static void answer(const struct route *route, const struct cm_mad *to, struct cm
 
 static void answer_for_nobody(const struct route *route, const struct cm_mad *to)
 {
-	struct cm_mad mad = {.attribute = CM_REJ};
+	struct cm_mad mad;
 
-	switch (to->attribute) {
-	case CM_REQ:
-		mad.rej.reason = CM_REJ_INVALID_SERVICE_ID;
-		break;
-	case CM_REP:
-	case CM_LAP:
-		mad.rej.message = to->attribute == CM_REP ? CM_REJECTED_REP : CM_REJECTED_OTHER;
-		mad.rej.reason = CM_REJ_INVALID_COMM_ID;
-		break;
-	case CM_DREQ:
-		mad.attribute = CM_DREP;
-		break;
-	case CM_SIDR_REQ:
-		mad.attribute = CM_SIDR_REP;
-		mad.sidr_rep.status = CM_SIDR_UNSUPPORTED;
-		mad.sidr_rep.service_id = to->sidr_req.service_id;
-		break;
-	default:
-		return;
-	}
-	answer(route, to, &mad);
+	if (cm_answer_for_nobody(to, &mad))
+		answer(route, &mad);
 }
 
 /* ---- the two ways in ---- */

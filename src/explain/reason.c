@@ -104,3 +104,17 @@ void reason_set_sink(reason_sink sink)
 {
 	atomic_store_explicit(&told_to, sink, memory_order_release);
 }
+
+size_t reason_format(char *line, size_t room, const struct reason_text *text, const char *live)
+{
+	int length = snprintf(line, room, "verbatim: %d %s: %s%s%s%s; %s [%s]\n", text->number,
+			      text->name, text->line, *live ? " (" : "", live, *live ? ")" : "",
+			      text->advice, text->where);
+
+	if (length < 0)
+		return 0;
+	if ((size_t)length < room)
+		return (size_t)length;
+	line[room - 2] = '\n';
+	return room - 1;
+}

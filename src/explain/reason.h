@@ -10,6 +10,8 @@
 #ifndef EXPLAIN_REASON_H
 #define EXPLAIN_REASON_H
 
+#include <stddef.h>
+
 #include <infiniband/verbs.h>
 
 enum reason {
@@ -61,5 +63,8 @@ void reason_clear(void);
  */
 typedef void (*reason_sink)(const struct reason_text *text, const char *live);
 void reason_set_sink(reason_sink sink);
+
+/* The line that a sink writes, with its newline; cut where `room` ends. Its length. */
+size_t reason_format(char *line, size_t room, const struct reason_text *text, const char *live);
 
 #endif

@@ -3,7 +3,6 @@
  * This library's refusals, told on stderr when VERBATIM_EXPLAIN is set: in one line and one write,
  * as libibverbs tells its own.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,16 +12,10 @@
 static void tell(const struct reason_text *text, const char *live)
 {
 	char line[1024];
-	int length = snprintf(line, sizeof(line) - 1, "verbatim: %d %s: %s%s%s%s; %s [%s]",
-			      text->number, text->name, text->line, *live ? " (" : "", live,
-			      *live ? ")" : "", text->advice, text->where);
+	size_t length = reason_format(line, sizeof(line), text, live);
 
-	if (length < 0)
-		return;
-	if ((size_t)length > sizeof(line) - 2)
-		length = sizeof(line) - 2;
-	line[length++] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+	/* Nothing can be done about a stderr that does not take it. */
+	if (write(STDERR_FILENO, line, length) < 0)
 		return;
 }
 

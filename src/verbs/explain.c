@@ -3,7 +3,6 @@
  * VERBATIM_EXPLAIN=1: each refusal is told on stderr, in one line and one write, with its live
  * values.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,18 +14,10 @@ static void tell(const struct reason_text *text, const char *live)
 {
 	UNCANCELLED;
 	char line[1024];
-	int length = snprintf(line, sizeof(line), "verbatim: %d %s: %s%s%s%s; %s [%s]\n",
-			      text->number, text->name, text->line, *live ? " (" : "", live,
-			      *live ? ")" : "", text->advice, text->where);
+	size_t length = reason_format(line, sizeof(line), text, live);
 
-	if (length < 0)
-		return;
-	if ((size_t)length >= sizeof(line)) {
-		length = sizeof(line) - 1;
-		line[length - 1] = '\n';
-	}
 	/* Nothing can be done about a stderr that does not take it. */
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+	if (write(STDERR_FILENO, line, length) < 0)
 		return;
 }
 

@@ -99,37 +99,14 @@ static struct process *process_at(struct world *world, int host, uint32_t slot)
 static void answer_for_nobody(struct world *world, const struct message *message,
 			      const struct cm_mad *to)
 {
-	struct cm_mad mad = {.attribute = CM_REJ,
-			     .transaction = to->transaction,
-			     .local_id = to->remote_id,
-			     .remote_id = to->local_id};
+	struct cm_mad mad;
 	uint8_t bytes[MAD_BYTES];
 	bool has_anybody = false;
 
 	for (uint32_t i = 0; i < SLOTS; i++)
 		has_anybody |= process_at(world, message->to, i) != NULL;
-	if (!has_anybody)
+	if (!has_anybody || !cm_answer_for_nobody(to, &mad))
 		return;
-	switch (to->attribute) {
-	case CM_REQ:
-		mad.rej.reason = CM_REJ_INVALID_SERVICE_ID;
-		break;
-	case CM_REP:
-	case CM_LAP:
-		mad.rej.message = to->attribute == CM_REP ? CM_REJECTED_REP : CM_REJECTED_OTHER;
-		mad.rej.reason = CM_REJ_INVALID_COMM_ID;
-		break;
-	case CM_DREQ:
-		mad.attribute = CM_DREP;
-		break;
-	case CM_SIDR_REQ:
-		mad.attribute = CM_SIDR_REP;
-		mad.local_id = to->local_id;
-		mad.sidr_rep.status = CM_SIDR_UNSUPPORTED;
-		break;
-	default:
-		return;
-	}
 	cm_mad_pack(bytes, &mad);
 	carry(world, message->to, message->from, bytes);
 }
