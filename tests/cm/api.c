@@ -100,7 +100,7 @@ static void destroy(struct rdma_cm_id *id)
 
 static int open_channel(void **state)
 {
-	if (!own_network() || interface_up("lo") < 0)
+	if (interface_up("lo") < 0)
 		return -1;
 	channel = rdma_create_event_channel();
 	return !channel;
@@ -429,5 +429,7 @@ int main(void)
 	    cmocka_unit_test(an_id_moves_to_another_channel_with_its_events),
 	};
 
+	if (!own_network())
+		return OWN_NETWORK_NONE;
 	return cmocka_run_group_tests(tests, open_channel, close_channel);
 }

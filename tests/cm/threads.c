@@ -38,7 +38,7 @@ static void check(bool is_good, const char *what)
 
 static int network(void **state)
 {
-	return own_network() && interface_up("lo") == 0 ? 0 : -1;
+	return interface_up("lo");
 }
 
 static struct rdma_cm_id *endpoint(int flags)
@@ -189,5 +189,7 @@ int main(void)
 	    cmocka_unit_test(an_rsocket_is_written_by_one_thread_and_read_by_another),
 	};
 
+	if (!own_network())
+		return OWN_NETWORK_NONE;
 	return cmocka_run_group_tests(tests, network, NULL);
 }
