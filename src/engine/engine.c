@@ -142,6 +142,7 @@ static void end(struct engine *engine)
 	slot_release(&engine->slot);
 	reachable_close(&engine->reachable);
 	pthread_mutex_destroy(&engine->groups.lock);
+	pthread_mutex_destroy(&engine->mail_lock);
 	pthread_mutex_destroy(&engine->stations_lock);
 	free(engine);
 }
@@ -174,6 +175,7 @@ static int start(struct engine **result)
 	engine->slot.fd = engine->stop_fd = engine->watch_fd = -1;
 	CDS_INIT_LIST_HEAD(&engine->stations);
 	pthread_mutex_init(&engine->stations_lock, NULL);
+	pthread_mutex_init(&engine->mail_lock, NULL);
 	group_list_init(&engine->groups);
 	neighbours_init(&engine->neighbours);
 	reachable_open(&engine->reachable, engine->neighbours.are_reachable);
@@ -196,14 +198,18 @@ static int start(struct engine **result)
 /* ---- fork and exit ---- */
 
 /* Nobody is within the engine when it forks: the child finds lists whole, no lock of the host's
- * held, and no engine that is half made or half gone. */
+ * held, no engine that is half made or half gone, and no descriptor that is in nobody's list. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&lock);
+	if (running)
+		pthread_mutex_lock(&running->mail_lock);
 }
 
 static void parent_of_fork(void)
 {
+	if (running)
+		pthread_mutex_unlock(&running->mail_lock);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -212,6 +218,8 @@ static void child_of_fork(void)
 	struct engine *engine = running;
 	struct station *station;
 
+	if (engine)
+		pthread_mutex_unlock(&engine->mail_lock);
 	running = NULL;
 	pthread_mutex_unlock(&lock);
 	if (!engine)

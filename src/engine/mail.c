@@ -64,9 +64,11 @@ void *mail_thread(void *data)
 		lines = neighbours_poll(&engine->neighbours, fds + 2, LIFELINES, &timeout);
 		if (poll(fds, 2 + lines, timeout) < 0)
 			continue;
+		pthread_mutex_lock(&engine->mail_lock);
 		if (fds[0].revents)
 			read_mail(engine);
 		neighbours_polled(engine, fds + 2, lines);
+		pthread_mutex_unlock(&engine->mail_lock);
 	}
 	return NULL;
 }

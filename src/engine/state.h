@@ -33,6 +33,7 @@ struct engine {
 	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
 	pthread_mutex_t stations_lock;
 	int stop_fd, watch_fd;
+	pthread_mutex_t mail_lock; /* while mail is read: descriptors are in hand, lists change */
 	pthread_t mail_thread, watch_thread;
 	bool has_mail_thread, has_watch_thread;
 	atomic_bool is_dead; /* in the child of a fork */
