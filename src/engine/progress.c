@@ -485,6 +485,20 @@ static void nap(struct lane *lane)
 	lane_unlock(lane);
 }
 
+/* What is still owed, as pay_debts() of a single QP. */
+static void pay_all_debts(struct lane *lane)
+{
+	uint64_t until = lane_now() + DEBT_PATIENCE_NS;
+	bool is_owing;
+
+	do {
+		lane_lock(lane);
+		turn(lane);
+		is_owing = lane->ready;
+		lane_unlock(lane);
+	} while (is_owing && lane_now() < until && usleep(DEBT_LOOK_US) == 0);
+}
+
 void *lane_thread(void *data)
 {
 	struct lane *lane = data;
@@ -494,8 +508,6 @@ void *lane_thread(void *data)
 			nap(lane);
 		else
 			park(lane);
-	lane_lock(lane); /* what is still owed */
-	turn(lane);
-	lane_unlock(lane);
+	pay_all_debts(lane);
 	return NULL;
 }

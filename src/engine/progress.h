@@ -12,6 +12,12 @@
 
 enum { PATIENCE_NS = 100000 }; /* at first, see lane.h */
 
+/* Who ends with an answer owed for which the peer's ring has no room, looks again and again. */
+enum {
+	DEBT_PATIENCE_NS = 500000000,
+	DEBT_LOOK_US = 50,
+};
+
 /* Moves what was posted to the end of `ready`, in its order. */
 void lane_take_posted(struct lane *lane);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "device/cq.h"
 #include "device/mcast.h"
@@ -138,11 +139,22 @@ static void meet_peer(struct lane *lane, const struct qp *qp)
 		neighbours_meet(lane->engine, lane, peer >> QPN_SLOT_SHIFT, samehost_way(peer));
 }
 
-/* What has completed here, the peer may count on: its ACK goes out before the QP stops. With the
- * lane's lock. */
+/*
+ * What has completed here, the peer may count on: its ACK goes out before the QP stops. Where there
+ * is no room for it, as other QPs filled the peer's ring, that waits for the peer, unless it does
+ * not seem to run. With the lane's lock, which others may have in between.
+ */
 static void pay_debts(struct lane *lane, struct qp *qp)
 {
+	uint64_t until = lane_now() + DEBT_PATIENCE_NS;
+
 	lane_run(lane, lane_now());
+	while (transport_owes(qp) && lane_now() < until) {
+		lane_unlock(lane);
+		usleep(DEBT_LOOK_US);
+		lane_lock(lane);
+		lane_run(lane, lane_now());
+	}
 	transport_part(qp, samehost_outbox(lane->samehost));
 	lane_run(lane, lane_now());
 }

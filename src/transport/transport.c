@@ -145,6 +145,11 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 		pace_answer(qp, packet, wire, outbox);
 }
 
+bool transport_owes(const struct qp *qp)
+{
+	return qp_is_reliable(qp) && is_receiving(qp) && responder_has_work(qp);
+}
+
 void transport_part(struct qp *qp, struct outbox *outbox)
 {
 	if (qp_is_reliable(qp) && is_receiving(qp) && !qp->responder->is_fatal)

@@ -26,6 +26,9 @@ struct pd;
 /* qp_create() and the transport's half of it; 0 or a positive errno (noted). */
 int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
 
+/* Whether the peer waits for an answer that could not leave yet. */
+bool transport_owes(const struct qp *qp);
+
 /*
  * Before the QP goes: repeats its last ACK. Programs end when they have what they want; if the ACK
  * of the peer's last message is lost then, nobody is left to answer when the peer asks again.

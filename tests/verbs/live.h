@@ -209,9 +209,9 @@ static inline void qp_init(struct ibv_qp *qp, int access)
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 }
 
-static inline void qp_connect(struct ibv_qp *qp, uint32_t dest)
+static inline void qp_connect_as(struct ibv_qp *qp, uint32_t dest, struct ibv_qp_attr rts)
 {
-	struct ibv_qp_attr rtr = rtr_attr(dest), rts = rts_attr();
+	struct ibv_qp_attr rtr = rtr_attr(dest);
 	int rtr_mask = IBV_QP_STATE, rts_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	if (qp->qp_type != IBV_QPT_UD)
@@ -223,6 +223,11 @@ static inline void qp_connect(struct ibv_qp *qp, uint32_t dest)
 	}
 	assert_int_equal(ibv_modify_qp(qp, &rtr, rtr_mask), 0);
 	assert_int_equal(ibv_modify_qp(qp, &rts, rts_mask), 0);
+}
+
+static inline void qp_connect(struct ibv_qp *qp, uint32_t dest)
+{
+	qp_connect_as(qp, dest, rts_attr());
 }
 
 static inline void pair_create(struct end *a, struct end *b, enum ibv_qp_type type)
