@@ -130,7 +130,7 @@ static void what_cannot_be_changed(void **state)
 	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED,
 				   .bind_info = {held, (uintptr_t)b.buffer, 8, 0}};
 	struct ibv_mr *null = ibv_alloc_null_mr(pd);
-	char *hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *hole = lonely_pages(PAGE);
 
 #define REFUSED(code, error, reason, word, ...)                                                    \
 	do {                                                                                       \
@@ -441,8 +441,7 @@ static void advice_that_cannot_be_taken(void **state)
 {
 	const enum ibv_advise_mr_advice read = IBV_ADVISE_MR_ADVICE_PREFETCH,
 					write = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-	char *pages =
-	    mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = lonely_pages(2 * PAGE);
 	struct ibv_mr *mr = ibv_reg_mr(pd, pages, 2 * PAGE, IBV_ACCESS_ON_DEMAND);
 	struct ibv_pd *other = ibv_alloc_pd(context);
 	struct ibv_sge sge = {(uintptr_t)pages, PAGE, mr->lkey}, plain = end_sge(&a, 0, 8);
@@ -475,7 +474,7 @@ static void the_whole_address_space_is_one_region(void **state)
 			   IBV_ACCESS_RELAXED_ORDERING;
 	struct ibv_mr *mr = ibv_reg_mr(pd, NULL, SIZE_MAX, access);
 	struct ibv_sge sge = {(uintptr_t)b.buffer, BUFFER, mr->lkey};
-	char *later = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *later = lonely_pages(PAGE);
 
 	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
 				       IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1),

@@ -111,8 +111,7 @@ static void a_context_with_objects_closes_and_leaves_them_alone(void **state)
 
 static void a_range_that_is_not_mapped(void **state)
 {
-	char *pages =
-	    mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = lonely_pages(3 * 4096);
 	struct ibv_mr *mr;
 
 	munmap(pages + 4096, 4096);
