@@ -391,7 +391,7 @@ static struct id *create_request(struct id *listener, struct cm_id *conn, const 
 	if (!id)
 		return NULL;
 	if (id_set_device(id, &conn->path.sgid)) {
-		free(id);
+		id_free(id);
 		return NULL;
 	}
 	set_addresses(id, mad, &ip, &conn->path);

@@ -11,12 +11,21 @@
 
 enum { MAX_DEVICES = 64 };
 
-static struct {
-	struct ibv_context *context;
-	struct ibv_pd *pd;
-	struct ibv_xrcd *xrcd;
-} devices[MAX_DEVICES];
+static struct device devices[MAX_DEVICES];
 static int count;
+
+struct device *devices_all(int *all)
+{
+	*all = count;
+	return devices;
+}
+
+static uint32_t ifindex_of(struct ibv_context *context)
+{
+	struct ibv_gid_entry entry;
+
+	return ibv_query_gid_ex(context, 1, 0, &entry, 0) == 0 ? entry.ndev_ifindex : 0;
+}
 
 int devices_open(void)
 {
@@ -29,7 +38,10 @@ int devices_open(void)
 		return errno;
 	for (int i = 0; list[i] && count < MAX_DEVICES; i++) {
 		devices[count].context = ibv_open_device(list[i]);
-		count += devices[count].context != NULL;
+		if (devices[count].context) {
+			devices[count].ifindex = ifindex_of(devices[count].context);
+			count++;
+		}
 	}
 	ibv_free_device_list(list);
 	return count ? 0 : refuse(REASON_CM_NO_DEVICE, NULL);

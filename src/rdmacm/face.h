@@ -58,6 +58,8 @@ struct id {
 	uint8_t tos, ack_timeout;
 	unsigned int delivered;	       /* events taken and not acknowledged */
 	struct cds_list_head node;     /* of all listeners, while listening */
+	struct cds_list_head of_all;
+	bool is_stray; /* its address is no longer its interface's */
 	struct service *service;       /* the port that it has */
 	struct id *listener;	       /* whose request it is, until that is destroyed */
 	unsigned int backlog, pending; /* requests: at most, and not taken yet */
@@ -114,7 +116,7 @@ uint64_t manager_now(void);
 /* After calls into the manager: its thread looks at its deadline again. */
 void manager_kick(void);
 /* What the thread's descriptors are. */
-enum watch { WATCH_KICK, WATCH_MAIL, WATCH_LIFE, WATCH_PEER, WATCH_WATCHER };
+enum watch { WATCH_KICK, WATCH_MAIL, WATCH_LIFE, WATCH_PEER, WATCH_WATCHER, WATCH_INTERFACES };
 /* 0 or a positive errno. */
 int manager_watch(int fd, enum watch kind, uint32_t slot);
 void manager_unwatch(int fd);
@@ -129,7 +131,28 @@ void life_accept(void);
 /* Tells of those that were found dead when they were to be watched. */
 void life_run(void);
 
+/* ---- interface.c: with the lock ---- */
+
+int interfaces_open(void); /* 0 or a positive errno */
+void interfaces_abandon(void);
+/* The descriptor has something to say. */
+void interfaces_changed(void);
+/* Tells ids, when it is time to; when it is next, UINT64_MAX for never. */
+uint64_t interfaces_run(uint64_t now);
+
 /* ---- device.c: with the lock ---- */
+
+struct device {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
+	uint32_t ifindex;
+	uint64_t guid; /* of its interface's MAC */
+	bool is_gone;
+};
+
+/* All of them, as they were opened. */
+struct device *devices_all(int *count);
 
 /* Opens all devices, once. 0 or a positive errno. */
 int devices_open(void);
@@ -178,9 +201,13 @@ void channel_take_token(struct channel *channel);
 
 /* ---- id.c ---- */
 
+/* With the lock. */
 struct id *id_create(struct channel *channel, void *context, enum rdma_port_space ps,
 		     enum ibv_qp_type type);
+void id_free(struct id *id);
 int id_set_device(struct id *id, const union ibv_gid *sgid);
+/* With the lock. */
+void ids_each(void (*visit)(struct id *id, void *data), void *data);
 
 /* ---- qp.c ---- */
 

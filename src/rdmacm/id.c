@@ -15,6 +15,8 @@ enum {
 	MAX_BACKLOG = 1 << 14, /* sixteen times the kernel's: thousands may come at once */
 };
 
+static CDS_LIST_HEAD(ids);
+
 static enum ibv_qp_type type_of(enum rdma_port_space ps)
 {
 	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
@@ -36,7 +38,24 @@ struct id *id_create(struct channel *channel, void *context, enum rdma_port_spac
 	while (getrandom(&id->psn, sizeof(id->psn), 0) != sizeof(id->psn))
 		;
 	id->psn &= 0xffffff;
+	cds_list_add_tail(&id->of_all, &ids);
 	return id;
+}
+
+void ids_each(void (*visit)(struct id *id, void *data), void *data)
+{
+	struct id *id;
+
+	cds_list_for_each_entry (id, &ids, of_all)
+		visit(id, data);
+}
+
+void id_free(struct id *id)
+{
+	cds_list_del(&id->of_all);
+	free(id->qp_attr);
+	rdma_freeaddrinfo(id->info);
+	free(id);
 }
 
 static int create(struct rdma_event_channel *channel, struct rdma_cm_id **result, void *context,
@@ -57,7 +76,9 @@ static int create(struct rdma_event_channel *channel, struct rdma_cm_id **result
 			return -1;
 		channel = &own->cm;
 	}
+	manager_lock();
 	id = id_create((struct channel *)channel, context, ps, type);
+	manager_unlock();
 	if (!id) {
 		if (own)
 			channel_free(own);
@@ -78,33 +99,35 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 
 /* ---- destruction ---- */
 
-static void free_id(struct id *id)
-{
-	free(id->qp_attr);
-	rdma_freeaddrinfo(id->info);
-	free(id);
-}
-
-/* Requests that nobody heard of yet go with their listener. */
-static void drop_requests(struct id *id)
+/* A request of this listener's that nobody heard of yet; NULL if there is none. */
+static struct id *untold_request(const struct id *id)
 {
 	struct channel *channel = (struct channel *)id->cm.channel;
 	struct event *event;
 
 	cds_list_for_each_entry (event, &channel->events, node)
-		if (event->id == id && event->cm.id != &id->cm) {
-			struct id *request = id_of(event->cm.id);
+		if (event->id == id && event->is_request)
+			return id_of(event->cm.id);
+	return NULL;
+}
 
-			if (request->conn)
-				cm_release(manager_cm(), request->conn, manager_now());
-			free_id(request);
-			event->cm.id = &id->cm;
-		}
+/* They go with their listener, and with all that was to be told of them. */
+static void drop_requests(struct id *id)
+{
+	struct id *request;
+
+	while ((request = untold_request(id))) {
+		if (request->conn)
+			cm_release(manager_cm(), request->conn, manager_now());
+		events_drop(request);
+		id_free(request);
+	}
 }
 
 int rdma_destroy_id(struct rdma_cm_id *cm_id)
 {
 	struct id *id = id_of(cm_id);
+	struct channel *own;
 
 	if (id->cm.event)
 		rdma_ack_cm_event(id->cm.event);
@@ -120,11 +143,12 @@ int rdma_destroy_id(struct rdma_cm_id *cm_id)
 	events_drop(id);
 	while (id->delivered)
 		manager_wait();
+	own = id->is_sync ? (struct channel *)id->cm.channel : NULL;
+	id_free(id);
 	manager_unlock();
 	manager_kick();
-	if (id->is_sync)
-		channel_free((struct channel *)id->cm.channel);
-	free_id(id);
+	if (own)
+		channel_free(own);
 	return 0;
 }
 

@@ -193,18 +193,21 @@ static void read_mail(int fd)
 
 static int wait_ms(void)
 {
-	uint64_t deadline, now = manager_now();
+	uint64_t deadline, change, now = manager_now();
 	bool is_waiting;
 
 	manager_lock();
 	life_run();
 	cm_run(&manager.cm, now);
 	send_waiting();
+	change = interfaces_run(now);
 	deadline = cm_deadline(&manager.cm);
 	is_waiting = waiting_count > 0;
 	manager_unlock();
 	if (is_waiting)
 		return WAITING_MS;
+	if (change < deadline)
+		deadline = change;
 	if (deadline == UINT64_MAX)
 		return -1;
 	if (deadline <= now)
@@ -239,6 +242,11 @@ static void take_event(union tag tag)
 	case WATCH_PEER:
 		manager_lock();
 		life_ended(tag.slot);
+		manager_unlock();
+		break;
+	case WATCH_INTERFACES:
+		manager_lock();
+		interfaces_changed();
 		manager_unlock();
 		break;
 	case WATCH_WATCHER:
@@ -287,7 +295,7 @@ static int open_all(uint32_t slot)
 	if (manager.epoll < 0 || manager.kick < 0)
 		return refuse(REASON_NO_DESCRIPTOR, "%s", strerror(errno));
 	if (manager_watch(manager.mailbox, WATCH_MAIL, slot) ||
-	    manager_watch(manager.kick, WATCH_KICK, slot) || life_open(slot))
+	    manager_watch(manager.kick, WATCH_KICK, slot) || life_open(slot) || interfaces_open())
 		return refuse(REASON_NO_DESCRIPTOR, "%s", strerror(errno));
 	return 0;
 }

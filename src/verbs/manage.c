@@ -2,6 +2,7 @@
 /*
  * The private entry points of librdmacm.
  */
+#include "engine/netdev.h"
 #include "verbs/face.h"
 #include "verbs/manage.h"
 
@@ -23,4 +24,19 @@ int verbatim_cm_send(struct ibv_context *context, const union ibv_gid *sgid,
 	};
 
 	return engine_send_mad(context_of(context)->adapter, &av, mad);
+}
+
+int verbatim_cm_interfaces(struct netdev **list)
+{
+	return netdev_list(list);
+}
+
+int verbatim_cm_watch_open(void)
+{
+	return netdev_watch_open();
+}
+
+void verbatim_cm_watch_drain(int fd)
+{
+	netdev_watch_drain(fd);
 }

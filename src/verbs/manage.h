@@ -10,6 +10,8 @@
 
 #include <infiniband/verbs.h>
 
+struct netdev;
+
 /* This process's slot, the high bits of its communication ids. */
 uint32_t verbatim_cm_slot(struct ibv_context *context);
 
@@ -17,5 +19,11 @@ uint32_t verbatim_cm_slot(struct ibv_context *context);
 int verbatim_cm_send(struct ibv_context *context, const union ibv_gid *sgid,
 		     const union ibv_gid *dgid, uint32_t flow_label, uint8_t traffic_class,
 		     uint8_t hop_limit, const uint8_t *mad);
+
+/* engine/netdev.h: what the interfaces are, and a descriptor that tells when to look again. Here
+ * since a process may have one user of libnl at a time. */
+int verbatim_cm_interfaces(struct netdev **list);
+int verbatim_cm_watch_open(void);
+void verbatim_cm_watch_drain(int fd);
 
 #endif
