@@ -45,6 +45,15 @@ static void channel_empty(struct channel *channel)
 	}
 }
 
+void channel_forsake(struct channel *channel)
+{
+	struct event *event, *next;
+
+	cds_list_for_each_entry_safe (event, next, &channel->events, node)
+		free(event);
+	CDS_INIT_LIST_HEAD(&channel->events);
+}
+
 void channel_free(struct channel *channel)
 {
 	channel_empty(channel);

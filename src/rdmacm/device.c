@@ -20,6 +20,12 @@ struct device *devices_all(int *all)
 	return devices;
 }
 
+void devices_abandon(void)
+{
+	memset(devices, 0, sizeof(devices));
+	count = 0;
+}
+
 static uint32_t ifindex_of(struct ibv_context *context)
 {
 	struct ibv_gid_entry entry;

@@ -128,8 +128,17 @@ void life_abandon(void);
 void life_watch(uint32_t slot);
 void life_ended(uint32_t slot);
 void life_accept(void);
+/* Who watched us hung up. */
+void life_part(int fd);
 /* Tells of those that were found dead when they were to be watched. */
 void life_run(void);
+
+/* In the child of a fork: the thread is gone, its descriptors are closed, and nothing is said. */
+void manager_abandon(void);
+
+/* ---- fork.c: when devices are open ---- */
+
+void fork_follow(void);
 
 /* ---- interface.c: with the lock ---- */
 
@@ -153,6 +162,8 @@ struct device {
 
 /* All of them, as they were opened. */
 struct device *devices_all(int *count);
+/* They are the parent's. */
+void devices_abandon(void);
 
 /* Opens all devices, once. 0 or a positive errno. */
 int devices_open(void);
@@ -181,6 +192,7 @@ bool port_is_mailbox(int fd);
 /* Who listens for a service on an address; NULL if nobody does. */
 struct id *port_listener(uint64_t service_id, const union ibv_gid *gid);
 void port_listen(struct id *id);
+void ports_abandon(void);
 
 /* ---- channel.c ---- */
 
@@ -195,6 +207,8 @@ void events_drop(struct id *id);
 /* A synchronous id waits for the event of what it began. 0, or -1 and errno. */
 int id_complete(struct id *id);
 struct channel *channel_create(void);
+/* In the child of a fork: its events are the parent's, and so are the tokens in its descriptor. */
+void channel_forsake(struct channel *channel);
 void channel_free(struct channel *channel);
 /* One less for its readers, without waiting: another one may be quicker. */
 void channel_take_token(struct channel *channel);

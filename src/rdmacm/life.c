@@ -17,6 +17,8 @@ static int listener = -1;
 static int watched[QPN_SLOTS];	/* descriptor + 1 */
 static bool is_dead[QPN_SLOTS]; /* found at once: told by the thread */
 static bool has_dead;
+static int *watchers; /* who watches us */
+static unsigned int watcher_count, watcher_room;
 
 int life_open(uint32_t slot)
 {
@@ -40,6 +42,8 @@ void life_abandon(void)
 		watched[slot] = 0;
 		is_dead[slot] = false;
 	}
+	while (watcher_count)
+		close(watchers[--watcher_count]);
 	if (listener >= 0)
 		close(listener);
 	listener = -1;
@@ -89,10 +93,34 @@ void life_run(void)
 	has_dead = false;
 }
 
+/* Noted, so that a child of fork can close it: else the child's copy would live for us. */
+static bool note_watcher(int fd)
+{
+	if (watcher_count == watcher_room) {
+		unsigned int room = watcher_room ? 2 * watcher_room : 16;
+		int *more = realloc(watchers, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		watchers = more;
+		watcher_room = room;
+	}
+	watchers[watcher_count++] = fd;
+	return true;
+}
+
 void life_accept(void)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0 && manager_watch(fd, WATCH_WATCHER, 0))
+	if (fd >= 0 && (manager_watch(fd, WATCH_WATCHER, 0) || !note_watcher(fd)))
 		close(fd);
+}
+
+void life_part(int fd)
+{
+	for (unsigned int i = 0; i < watcher_count; i++)
+		if (watchers[i] == fd)
+			watchers[i] = watchers[--watcher_count];
+	close(fd);
 }

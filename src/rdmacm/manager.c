@@ -237,7 +237,9 @@ static void take_event(union tag tag)
 		read_mail(tag.fd);
 		break;
 	case WATCH_LIFE:
+		manager_lock();
 		life_accept();
+		manager_unlock();
 		break;
 	case WATCH_PEER:
 		manager_lock();
@@ -250,7 +252,9 @@ static void take_event(union tag tag)
 		manager_unlock();
 		break;
 	case WATCH_WATCHER:
-		close(tag.fd);
+		manager_lock();
+		life_part(tag.fd);
+		manager_unlock();
 		break;
 	}
 }
@@ -325,6 +329,7 @@ int manager_start(void)
 	error = devices_open();
 	if (error)
 		return error;
+	fork_follow();
 	context = device_find(NULL, NULL);
 	error = open_all(verbatim_cm_slot(context));
 	if (error)
@@ -333,6 +338,31 @@ int manager_start(void)
 	error = start_thread();
 	manager.is_running = error == 0;
 	return error;
+}
+
+static void drop_waiting(void)
+{
+	struct waiting *one, *next;
+
+	cds_list_for_each_entry_safe (one, next, &waiting, node)
+		free(one);
+	CDS_INIT_LIST_HEAD(&waiting);
+	waiting_count = 0;
+}
+
+void manager_abandon(void)
+{
+	pthread_cond_init(&acknowledged, NULL);
+	if (!manager.is_running)
+		return;
+	manager.is_running = false;
+	close(manager.mailbox);
+	close(manager.epoll);
+	close(manager.kick);
+	drop_waiting();
+	life_abandon();
+	interfaces_abandon();
+	cm_fini(&manager.cm);
 }
 
 __attribute__((destructor)) static void stop(void)

@@ -154,6 +154,18 @@ void port_release(struct id *id)
 	free(service);
 }
 
+void ports_abandon(void)
+{
+	struct service *service, *next;
+
+	cds_list_for_each_entry_safe (service, next, &services, node) {
+		close(service->fd);
+		free(service);
+	}
+	CDS_INIT_LIST_HEAD(&services);
+	CDS_INIT_LIST_HEAD(&listeners);
+}
+
 bool port_is_mailbox(int fd)
 {
 	struct service *service;

@@ -175,6 +175,19 @@ struct rsock {
 /* ---- rs_table.c ---- */
 
 int rs_insert(struct rsock *rs); /* 0 or a positive errno */
+
+/* Around fork: nobody is in there; and in the child, to which none of it is left. */
+void rs_table_hold(void);
+void rs_table_release(void);
+void rs_table_abandon(void);
+void rs_listeners_hold(void);
+void rs_listeners_release(void);
+void rs_listeners_abandon(void);
+void rs_datagrams_hold(void);
+void rs_datagrams_release(void);
+void rs_datagrams_abandon(void);
+void rs_epolls_hold(void);
+void rs_epolls_release(void);
 void rs_remove(struct rsock *rs);
 struct rsock *rs_find(int fd); /* NULL and EBADF */
 bool rs_is(int fd);

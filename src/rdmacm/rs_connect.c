@@ -391,6 +391,26 @@ static int start_thread(void)
 	return -thread_start(&listeners.thread, "verbatim/rs", serve_listeners, NULL);
 }
 
+void rs_listeners_hold(void)
+{
+	pthread_mutex_lock(&listeners.lock);
+}
+
+void rs_listeners_release(void)
+{
+	pthread_mutex_unlock(&listeners.lock);
+}
+
+void rs_listeners_abandon(void)
+{
+	if (listeners.epoll >= 0)
+		close(listeners.epoll);
+	if (listeners.stop >= 0)
+		close(listeners.stop);
+	listeners.epoll = listeners.stop = -1;
+	listeners.is_running = false;
+}
+
 __attribute__((destructor)) static void stop_thread(void)
 {
 	uint64_t one = 1;

@@ -135,6 +135,26 @@ static int start_thread(void)
 	return -thread_start(&service.thread, "verbatim/ds", serve, NULL);
 }
 
+void rs_datagrams_hold(void)
+{
+	pthread_mutex_lock(&service.lock);
+}
+
+void rs_datagrams_release(void)
+{
+	pthread_mutex_unlock(&service.lock);
+}
+
+void rs_datagrams_abandon(void)
+{
+	if (service.epoll >= 0)
+		close(service.epoll);
+	if (service.stop >= 0)
+		close(service.stop);
+	service.epoll = service.stop = -1;
+	service.is_running = false;
+}
+
 __attribute__((destructor)) static void stop_thread(void)
 {
 	uint64_t one = 1;

@@ -30,6 +30,16 @@ struct set {
 static CDS_LIST_HEAD(sets);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+void rs_epolls_hold(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void rs_epolls_release(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
 static struct set *find_set(int fd)
 {
 	struct set *set, *found = NULL;

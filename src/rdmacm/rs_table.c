@@ -44,6 +44,23 @@ void rs_remove(struct rsock *rs)
 	pages[rs->fd / PAGE][rs->fd % PAGE] = NULL;
 }
 
+void rs_table_hold(void)
+{
+	pthread_mutex_lock(&growing);
+}
+
+void rs_table_release(void)
+{
+	pthread_mutex_unlock(&growing);
+}
+
+void rs_table_abandon(void)
+{
+	for (int i = 0; i < PAGES; i++)
+		for (int j = 0; pages[i] && j < PAGE; j++)
+			pages[i][j] = NULL;
+}
+
 static struct rsock *look(int fd)
 {
 	unsigned int page = (unsigned int)fd / PAGE;
