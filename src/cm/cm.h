@@ -36,8 +36,9 @@ enum cm_limits {
 	CM_TRIES = 15,
 	CM_DREQ_TRIES = 8,
 	CM_MAX_IDS = 1 << 16,
-	CM_ID_SLOT_SHIFT = 24,	  /* a communication id's high bits: the process it belongs to */
-	CM_RESPONSE_TIMEOUT = 20, /* as messages tell it: 4.096 us x 2^n */
+	CM_CROWDED = CM_MAX_IDS / 2, /* beyond it rejections are not remembered */
+	CM_ID_SLOT_SHIFT = 24,	     /* a communication id's high bits: the process it belongs to */
+	CM_RESPONSE_TIMEOUT = 20,    /* as messages tell it: 4.096 us x 2^n */
 	CM_MRA_TIMEOUT = 22,
 	CM_BUCKETS = 4096,
 	CM_PEER_BUCKETS = 64,
@@ -134,7 +135,8 @@ struct cm_id {
 
 /* Messages in and out, and what became of them. */
 struct cm_counters {
-	uint64_t sent, received, resent, duplicates, malformed, unknown, stale, probes, dead;
+	uint64_t sent, received, resent, duplicates, malformed, unknown, stale, refused, forgotten,
+	    probes, dead;
 };
 
 struct cm {

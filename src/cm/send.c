@@ -195,7 +195,11 @@ int cm_reject(struct cm *cm, struct cm_id *id, uint16_t reason, const void *data
 		cm_send_rej(cm, id, CM_REJECTED_REP, reason, data, length);
 	else
 		return -EINVAL;
-	cm_enter_timewait(cm, id, false, now);
+	/* what is forgotten comes again; numbers that have run out refuse all others */
+	if (cm->count > CM_CROWDED)
+		cm_close(cm, id);
+	else
+		cm_enter_timewait(cm, id, false, now);
 	return 0;
 }
 
@@ -243,6 +247,7 @@ int cm_sidr_reply(struct cm *cm, struct cm_id *id, struct cm_mad *mad, uint64_t 
 
 void cm_forget(struct cm *cm, struct cm_id *id)
 {
+	cm->counters.forgotten++;
 	id->is_released = true;
 	cm_close(cm, id);
 }
@@ -259,7 +264,9 @@ void cm_refuse(struct cm *cm, struct cm_id *id, uint16_t reason)
 		cm_send_rej(cm, id, CM_REJECTED_REQ, reason, NULL, 0);
 	else if (id->state == CM_SIDR_RCVD)
 		cm_send(cm, &id->path, &mad);
-	cm_forget(cm, id);
+	cm->counters.refused++;
+	id->is_released = true;
+	cm_close(cm, id);
 }
 
 void cm_release(struct cm *cm, struct cm_id *id, uint64_t now)

@@ -108,6 +108,15 @@ void engine_will_sleep(struct cq *cq);
 uint32_t engine_slot(const struct adapter *adapter);
 int engine_send_mad(struct adapter *adapter, const struct av *av, const uint8_t *mad);
 
+/* Of what this process took in at QP 1 of its addresses. */
+struct gsi_counters {
+	uint64_t received;
+	uint64_t malformed; /* no message of a connection manager */
+	uint64_t unclaimed; /* for nobody of this host: answered on the spot */
+	uint64_t dropped;   /* whom it was for had no room */
+};
+void engine_gsi_counters(const struct adapter *adapter, struct gsi_counters *counters);
+
 /* The Ethernet address of a peer and our VLAN, 0xffff for none. 0 or a positive errno (noted). */
 int engine_resolve_mac(struct adapter *adapter, const union ibv_gid *gid, uint8_t mac[6],
 		       uint16_t *vlan);

@@ -19,6 +19,8 @@
 #include "wire/mad.h"
 #include "wire/parse.h"
 
+#define PATIENCE (100 * UINT64_C(1000000)) /* with a mailbox that stays full */
+
 enum { ID_SLOT_SHIFT = 24, MAD_PACKET_BYTES = BTH_BYTES + DETH_BYTES + MAD_BYTES };
 
 /* Where a message is on its way. */
@@ -28,6 +30,7 @@ struct route {
 	const union ibv_gid *gid;
 	uint32_t scope;
 	const struct packet *packet;
+	bool waits; /* for room in a mailbox */
 };
 
 static void pack(uint8_t *bytes, uint32_t psn, const uint8_t *mad)
@@ -64,7 +67,7 @@ static int send_mad(struct lane *lane, const struct av *av, const uint8_t *mad)
 static int pass_on(const struct route *route, const struct mail_address *to)
 {
 	return meeting_forward(route->engine->slot.fd, to, route->gid, route->scope, route->packet,
-			       route->lane != NULL);
+			       route->waits);
 }
 
 static int pass_to_slot(const struct route *route, uint32_t slot)
@@ -126,7 +129,7 @@ static void answer(const struct route *route, const struct cm_mad *mad)
 			      .sgid = packet->dgid,
 			      .dgid = packet->sgid,
 			      .hop_limit = 64};
-	struct route home = {route->engine, NULL, &back.dgid, route->scope, &back};
+	struct route home = {route->engine, NULL, &back.dgid, route->scope, &back, false};
 
 	cm_mad_pack(bytes, mad);
 	if (route->lane) {
@@ -147,22 +150,49 @@ static void answer_for_nobody(const struct route *route, const struct cm_mad *to
 
 /* ---- the two ways in ---- */
 
+static void count(atomic_ulong *counter)
+{
+	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+void engine_gsi_counters(const struct adapter *adapter, struct gsi_counters *counters)
+{
+	const struct engine *engine = station_of(adapter)->engine;
+
+	counters->received = atomic_load_explicit(&engine->gsi_received, memory_order_relaxed);
+	counters->malformed = atomic_load_explicit(&engine->gsi_malformed, memory_order_relaxed);
+	counters->unclaimed = atomic_load_explicit(&engine->gsi_unclaimed, memory_order_relaxed);
+	counters->dropped = atomic_load_explicit(&engine->gsi_dropped, memory_order_relaxed);
+}
+
 void gsi_receive(struct lane *lane, struct adapter *adapter, const union ibv_gid *gid,
 		 uint32_t scope, const struct packet *packet)
 {
-	struct route route = {lane->engine, lane, gid, scope, packet};
+	struct engine *engine = lane->engine;
+	struct route route = {engine, lane, gid, scope, packet, lane_now() >= lane->gsi_patient_at};
 	struct wire_packet wire;
 	struct cm_mad mad;
+	int error;
+
+	count(&engine->gsi_received);
 
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK ||
 	    wire.bth.opcode != (TRANSPORT_UD | OP_SEND_ONLY) || wire.deth.qkey != GSI_QKEY ||
 	    wire.bth.dest_qp != QPN_GSI ||
 	    !cm_mad_unpack(&mad, wire.payload, wire.payload_length)) {
-		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
+		count(&adapter->no_qp);
+		count(&engine->gsi_malformed);
 		return;
 	}
-	if (pass(&route, &mad) == -ECONNREFUSED)
+	error = pass(&route, &mad);
+	if (error == -ECONNREFUSED) {
+		count(&engine->gsi_unclaimed);
 		answer_for_nobody(&route, &mad);
+	} else if (error == -EAGAIN) {
+		/* in a flood the lane's packets do not wait for it */
+		count(&engine->gsi_dropped);
+		lane->gsi_patient_at = lane_now() + PATIENCE;
+	}
 }
 
 static bool is_here(struct engine *engine, const union ibv_gid *gid, uint32_t scope)
@@ -185,7 +215,7 @@ static int send_here(struct engine *engine, const struct av *av, uint32_t scope,
 				.flow_label = av->flow_label,
 				.traffic_class = av->traffic_class,
 				.hop_limit = av->hop_limit};
-	struct route route = {engine, NULL, &packet.dgid, scope, &packet};
+	struct route route = {engine, NULL, &packet.dgid, scope, &packet, false};
 	struct cm_mad parsed;
 	int error;
 

@@ -100,6 +100,7 @@ struct lane {
 	struct source *hot; /* the last that had something */
 	uint32_t looks;
 	uint32_t gsi_psn;
+	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */
 	struct stream stream;
 
 	int epoll_fd, kick_fd, timer_fd;

@@ -37,6 +37,8 @@ struct engine {
 	pthread_t mail_thread, watch_thread;
 	bool has_mail_thread, has_watch_thread;
 	atomic_bool is_dead; /* in the child of a fork */
+	/* struct gsi_counters */
+	atomic_ulong gsi_received, gsi_malformed, gsi_unclaimed, gsi_dropped;
 };
 
 /* An open device. */

@@ -56,10 +56,10 @@ struct id {
 	bool is_sync, is_destroying;
 	bool reuse_address, af_only;
 	uint8_t tos, ack_timeout;
-	unsigned int delivered;	       /* events taken and not acknowledged */
-	struct cds_list_head node;     /* of all listeners, while listening */
+	unsigned int delivered;	   /* events taken and not acknowledged */
+	struct cds_list_head node; /* of all listeners, while listening */
 	struct cds_list_head of_all;
-	bool is_stray; /* its address is no longer its interface's */
+	bool is_stray;		       /* its address is no longer its interface's */
 	struct service *service;       /* the port that it has */
 	struct id *listener;	       /* whose request it is, until that is destroyed */
 	unsigned int backlog, pending; /* requests: at most, and not taken yet */
@@ -113,6 +113,8 @@ void manager_wake(void);
 int manager_start(void);
 struct cm *manager_cm(void);
 uint64_t manager_now(void);
+/* The text of its counters; its length. */
+size_t manager_counters(char *bytes, size_t room);
 /* After calls into the manager: its thread looks at its deadline again. */
 void manager_kick(void);
 /* What the thread's descriptors are. */
@@ -128,8 +130,8 @@ void life_abandon(void);
 void life_watch(uint32_t slot);
 void life_ended(uint32_t slot);
 void life_accept(void);
-/* Who watched us hung up. */
-void life_part(int fd);
+/* Who watches us hangs up, or asks for the counters. */
+void life_read(int fd);
 /* Tells of those that were found dead when they were to be watched. */
 void life_run(void);
 
@@ -193,6 +195,16 @@ bool port_is_mailbox(int fd);
 struct id *port_listener(uint64_t service_id, const union ibv_gid *gid);
 void port_listen(struct id *id);
 void ports_abandon(void);
+struct port_load {
+	unsigned int listeners, pending;
+};
+struct port_load ports_load(void);
+
+/* ---- counters.c: with the lock ---- */
+
+/* As much as there is room for; the length. */
+size_t counters_write(const struct cm *cm, unsigned int waiting, uint64_t lost, char *bytes,
+		      size_t room);
 
 /* ---- channel.c ---- */
 

@@ -38,6 +38,7 @@ enum {
 
 static CDS_LIST_HEAD(waiting);
 static unsigned int waiting_count;
+static uint64_t lost_count;
 
 static struct {
 	bool is_running, is_stopping;
@@ -99,11 +100,13 @@ static void send_mad(struct cm *cm, const struct cm_path *path, const uint8_t *m
 {
 	struct waiting *one;
 
-	if (send_now(path, mad) != EAGAIN || waiting_count == WAITING_MAX)
+	if (send_now(path, mad) != EAGAIN)
 		return;
-	one = malloc(sizeof(*one));
-	if (!one)
+	one = waiting_count < WAITING_MAX ? malloc(sizeof(*one)) : NULL;
+	if (!one) {
+		lost_count++;
 		return;
+	}
 	one->path = *path;
 	memcpy(one->mad, mad, MAD_BYTES);
 	cds_list_add_tail(&one->node, &waiting);
@@ -253,7 +256,7 @@ static void take_event(union tag tag)
 		break;
 	case WATCH_WATCHER:
 		manager_lock();
-		life_part(tag.fd);
+		life_read(tag.fd);
 		manager_unlock();
 		break;
 	}
@@ -338,6 +341,11 @@ int manager_start(void)
 	error = start_thread();
 	manager.is_running = error == 0;
 	return error;
+}
+
+size_t manager_counters(char *bytes, size_t room)
+{
+	return counters_write(&manager.cm, waiting_count, lost_count, bytes, room);
 }
 
 static void drop_waiting(void)

@@ -166,6 +166,18 @@ void ports_abandon(void)
 	CDS_INIT_LIST_HEAD(&listeners);
 }
 
+struct port_load ports_load(void)
+{
+	struct port_load load = {0};
+	struct id *id;
+
+	cds_list_for_each_entry (id, &listeners, node) {
+		load.listeners++;
+		load.pending += id->pending;
+	}
+	return load;
+}
+
 bool port_is_mailbox(int fd)
 {
 	struct service *service;

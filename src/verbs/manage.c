@@ -26,6 +26,11 @@ int verbatim_cm_send(struct ibv_context *context, const union ibv_gid *sgid,
 	return engine_send_mad(context_of(context)->adapter, &av, mad);
 }
 
+void verbatim_cm_counters(struct ibv_context *context, struct gsi_counters *counters)
+{
+	engine_gsi_counters(context_of(context)->adapter, counters);
+}
+
 int verbatim_cm_interfaces(struct netdev **list)
 {
 	return netdev_list(list);

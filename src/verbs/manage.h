@@ -11,6 +11,7 @@
 #include <infiniband/verbs.h>
 
 struct netdev;
+struct gsi_counters;
 
 /* This process's slot, the high bits of its communication ids. */
 uint32_t verbatim_cm_slot(struct ibv_context *context);
@@ -19,6 +20,9 @@ uint32_t verbatim_cm_slot(struct ibv_context *context);
 int verbatim_cm_send(struct ibv_context *context, const union ibv_gid *sgid,
 		     const union ibv_gid *dgid, uint32_t flow_label, uint8_t traffic_class,
 		     uint8_t hop_limit, const uint8_t *mad);
+
+/* engine/engine.h */
+void verbatim_cm_counters(struct ibv_context *context, struct gsi_counters *counters);
 
 /* engine/netdev.h: what the interfaces are, and a descriptor that tells when to look again. Here
  * since a process may have one user of libnl at a time. */

@@ -22,6 +22,8 @@ static const struct command commands[] = {
     {"doctor", command_doctor,
      "doctor [--json]                        say what works here, and why not"},
     {"explain", command_explain, "explain [NUMBER|NAME]                  say what a reason means"},
+    {"counters", command_counters,
+     "counters [PID...]                      what connection managers here have counted"},
     {"help", command_help, "help                                   this text"},
     {"version", command_version, NULL},
     {"--help", command_help, NULL},
