@@ -25,8 +25,10 @@
 struct adapter;
 struct cq;
 struct mr;
+struct packet;
 struct qp;
 struct reach_op;
+struct xrcd_file;
 
 struct adapter_host {
 	/*
@@ -64,6 +66,22 @@ struct adapter_host {
 	void (*withdraw_mr)(struct adapter *adapter, const struct mr *mr);
 	bool (*publish_qp)(struct adapter *adapter, const struct qp *qp, unsigned int access);
 	void (*withdraw_qp)(struct adapter *adapter, const struct qp *qp);
+
+	/*
+	 * All five or none (NULL): XRC domains are shared with other processes. Between lock and
+	 * unlock nobody of the host opens the domain of this file: 0 or a positive errno (noted),
+	 * with what unlock wants. is_shared: whether another process has it open; share makes ours
+	 * seen there, and gives what unshare wants, or -1.
+	 */
+	int (*lock_domain)(struct adapter *adapter, const struct xrcd_file *file, int *lock);
+	void (*unlock_domain)(struct adapter *adapter, int lock);
+	bool (*is_domain_shared)(struct adapter *adapter, const struct xrcd_file *file);
+	int (*share_domain)(struct adapter *adapter, const struct xrcd_file *file);
+	void (*unshare_domain)(struct adapter *adapter, int share);
+
+	/* A packet to an XRC_RECV QP that names this SRQ: true if it goes to another process, or
+	 * waits behind one that does. Under the lane's lock. NULL: never. */
+	bool (*pass_on)(struct qp *qp, const struct packet *packet, uint32_t srqn);
 
 	/* Does a part of a WRITE or READ to the QP's peer (transport/reach.h). False: it can't, for
 	 * whatever reason, and may have done some of it. Under the lane's lock. */

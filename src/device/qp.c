@@ -409,6 +409,26 @@ free_qp:
 	return ret;
 }
 
+struct qp *qp_create_branch(struct adapter *adapter, struct xrc_domain *domain, uint32_t number)
+{
+	const struct ibv_qp_init_attr_ex none = {.qp_type = IBV_QPT_XRC_RECV};
+	struct qp *new = calloc(1, sizeof(*new));
+
+	if (!new || queues_init(new, &none)) {
+		free(new);
+		return NULL;
+	}
+	new->adapter = adapter;
+	new->domain = domain;
+	new->type = IBV_QPT_XRC_RECV;
+	new->number = number;
+	new->ibv.qp_num = number;
+	new->ibv.qp_type = IBV_QPT_XRC_RECV;
+	new->has_communicated = true; /* its home tells of that */
+	atomic_init(&new->state, IBV_QPS_RESET);
+	return new;
+}
+
 int qp_unlist(struct qp *qp)
 {
 	unsigned int groups = atomic_load(&qp->groups);

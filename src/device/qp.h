@@ -25,6 +25,9 @@
 
 struct adapter;
 struct cq;
+struct home;
+struct ledger;
+struct line;
 struct pd;
 struct requester;
 struct responder;
@@ -110,6 +113,12 @@ struct qp {
 	struct seat *seat; /* the engine's: the lane, ready list and timer */
 	uint8_t lane; /* its number, set by the host at creation; a simulation has lane 0 alone */
 
+	/* XRC_RECV with SRQs in other processes; under the lane's lock */
+	struct home *home;     /* the engine's: where its packets go; NULL: all are for us */
+	struct line *line;     /* the engine's, of a branch: to its home. A branch is what a QP of
+				  another process is here, whose number it has */
+	struct ledger *ledger; /* a branch's: kept up to date; NULL: no branch */
+
 	struct send_queue sq;
 	struct recv_queue rq;
 
@@ -158,6 +167,13 @@ static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t inde
  * the call that does both).
  */
 int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
+
+/*
+ * A branch: an XRC_RECV QP that serves the SRQs of our domain for a QP of another process. It is in
+ * no table; the transport adds its half (transport_create_branch). The caller's reference of the
+ * domain becomes its own. NULL without memory.
+ */
+struct qp *qp_create_branch(struct adapter *adapter, struct xrc_domain *domain, uint32_t number);
 
 /* Which adapter such a QP is of; NULL when neither a PD nor an XRCD says. */
 struct adapter *qp_adapter_of(const struct pd *pd, const struct ibv_qp_init_attr_ex *attr);

@@ -19,6 +19,18 @@ static struct xrc_domain *find(struct adapter *adapter, const struct xrcd_file *
 	return NULL;
 }
 
+struct xrc_domain *xrc_domain_find(struct adapter *adapter, const struct xrcd_file *file)
+{
+	struct xrc_domain *domain;
+
+	pthread_mutex_lock(&adapter->lock);
+	domain = find(adapter, file);
+	if (domain)
+		domain->references++;
+	pthread_mutex_unlock(&adapter->lock);
+	return domain;
+}
+
 static struct xrc_domain *create(struct adapter *adapter, const struct xrcd_file *file)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
@@ -26,26 +38,62 @@ static struct xrc_domain *create(struct adapter *adapter, const struct xrcd_file
 	if (!domain)
 		return NULL;
 	domain->is_private = !file;
-	if (file)
+	domain->share = -1;
+	if (file) {
 		domain->file = *file;
+		if (adapter->host->share_domain)
+			domain->share = adapter->host->share_domain(adapter, file);
+	}
 	cds_list_add_tail(&domain->node, &adapter->domains);
 	return domain;
 }
 
-/* With the adapter's lock held. */
+/* With the adapter's lock held, and that of the domain. A process of its own that has it open is as
+ * good as one of ours. */
 static int open_domain(struct adapter *adapter, const struct xrcd_file *file, int flags,
 		       struct xrc_domain **domain)
 {
+	const struct adapter_host *host = adapter->host;
+	bool exists;
+
 	*domain = file ? find(adapter, file) : NULL;
-	if (!*domain && !(flags & XRCD_CREATE))
+	exists =
+	    *domain || (file && host->is_domain_shared && host->is_domain_shared(adapter, file));
+	if (!exists && !(flags & XRCD_CREATE))
 		return refuse(REASON_XRCD_NONE, "inode %llu on %s",
 			      (unsigned long long)(file ? file->inode : 0), adapter->name);
-	if (*domain && flags & XRCD_EXCLUSIVE)
+	if (exists && flags & XRCD_EXCLUSIVE)
 		return refuse(REASON_XRCD_EXISTS, "inode %llu on %s",
 			      (unsigned long long)file->inode, adapter->name);
 	if (!*domain)
 		*domain = create(adapter, file);
 	return *domain ? 0 : refuse(REASON_NO_MEMORY, "for an XRC domain");
+}
+
+static int open_alone(struct adapter *adapter, const struct xrcd_file *file, int flags,
+		      struct xrc_domain **domain)
+{
+	int ret;
+
+	pthread_mutex_lock(&adapter->lock);
+	ret = open_domain(adapter, file, flags, domain);
+	if (!ret)
+		(*domain)->references++;
+	pthread_mutex_unlock(&adapter->lock);
+	return ret;
+}
+
+/* Whether a domain is there, and that it is there from now on, is one step for the whole host. */
+static int open_shared(struct adapter *adapter, const struct xrcd_file *file, int flags,
+		       struct xrc_domain **domain)
+{
+	int lock, ret = adapter->host->lock_domain(adapter, file, &lock);
+
+	if (ret)
+		return ret;
+	ret = open_alone(adapter, file, flags, domain);
+	adapter->host->unlock_domain(adapter, lock);
+	return ret;
 }
 
 int xrcd_open(struct adapter *adapter, const struct xrcd_file *file, int flags, struct xrcd **xrcd)
@@ -55,11 +103,10 @@ int xrcd_open(struct adapter *adapter, const struct xrcd_file *file, int flags, 
 
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for an XRCD");
-	pthread_mutex_lock(&adapter->lock);
-	ret = open_domain(adapter, file, flags, &new->domain);
-	if (!ret && new->domain)
-		new->domain->references++;
-	pthread_mutex_unlock(&adapter->lock);
+	if (file && adapter->host->lock_domain)
+		ret = open_shared(adapter, file, flags, &new->domain);
+	else
+		ret = open_alone(adapter, file, flags, &new->domain);
 	if (ret) {
 		free(new);
 		return ret;
@@ -95,6 +142,8 @@ void xrc_domain_put(struct adapter *adapter, struct xrc_domain *domain)
 	is_last = --domain->references == 0;
 	if (is_last)
 		cds_list_del(&domain->node);
+	if (is_last && domain->share >= 0)
+		adapter->host->unshare_domain(adapter, domain->share);
 	pthread_mutex_unlock(&adapter->lock);
 	if (is_last)
 		free(domain);

@@ -26,6 +26,7 @@ struct xrc_domain {
 	unsigned int references;   /* handles and QPs; under the adapter's lock */
 	bool is_private;	   /* of no file: nobody else opens it */
 	struct xrcd_file file;
+	int share; /* the host's: how other processes see that we have it; -1: they don't */
 };
 
 struct xrcd {
@@ -50,6 +51,9 @@ int xrcd_open(struct adapter *adapter, const struct xrcd_file *file, int flags, 
 
 /* EBUSY while QPs or SRQs were made with it. The domain ends with its last handle and QP. */
 int xrcd_close(struct xrcd *xrcd);
+
+/* The domain of a file, with a reference, or NULL. */
+struct xrc_domain *xrc_domain_find(struct adapter *adapter, const struct xrcd_file *file);
 
 void xrc_domain_get(struct adapter *adapter, struct xrc_domain *domain);
 void xrc_domain_put(struct adapter *adapter, struct xrc_domain *domain);

@@ -13,6 +13,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "engine/domain.h"
+#include "engine/line.h"
 #include "engine/netdev.h"
 #include "engine/raw.h"
 #include "engine/state.h"
@@ -50,8 +52,27 @@ static void host_cq_event(struct cq *cq)
 		face.cq_event(cq);
 }
 
+static bool is_of_qp(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void host_async_event(struct adapter *adapter, const struct ibv_async_event *event)
 {
+	if (is_of_qp(event->event_type) && qp_of(event->element.qp)->line) {
+		branch_event(qp_of(event->element.qp), event->event_type);
+		return;
+	}
 	if (face.async_event)
 		face.async_event(adapter, event);
 }
@@ -85,6 +106,12 @@ static const struct adapter_host host = {
     .publish_qp = reachable_publish_qp,
     .withdraw_qp = reachable_withdraw_qp,
     .reach = reachable_reach,
+    .lock_domain = domain_lock,
+    .unlock_domain = domain_unlock,
+    .is_domain_shared = domain_is_shared,
+    .share_domain = domain_share,
+    .unshare_domain = domain_unshare,
+    .pass_on = home_pass_on,
 };
 
 /* ---- lanes ---- */
@@ -229,6 +256,7 @@ static void child_of_fork(void)
 		station_abandon(station);
 	neighbours_abandon(&engine->neighbours);
 	reachable_abandon(&engine->reachable);
+	held_abandon(&engine->held);
 	for (uint32_t i = 0; i < engine->lane_count; i++)
 		lane_abandon(engine->lanes[i]);
 	close(engine->slot.fd);

@@ -13,6 +13,7 @@
 
 #include "device/adapter.h"
 #include "engine/lane.h"
+#include "engine/line.h"
 #include "engine/parcel.h"
 #include "engine/progress.h"
 #include "engine/state.h"
@@ -77,6 +78,8 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	lane->patience = PATIENCE_NS;
 	lane->armed = lane->flush_at = UINT64_MAX;
 	CDS_INIT_LIST_HEAD(&lane->sources);
+	CDS_INIT_LIST_HEAD(&lane->branches);
+	CDS_INIT_LIST_HEAD(&lane->dead_lines);
 	timer_queue_init(&lane->timers);
 	init_mutex(&lane->mutex);
 	error = open_descriptors(lane);
@@ -127,6 +130,7 @@ void lane_close(struct lane *lane)
 {
 	lane_stop(lane);
 	lane_purge(lane, NULL);
+	lines_bury(lane);
 	samehost_close(lane->samehost);
 	if (lane->link)
 		udp_link_close(lane->link);

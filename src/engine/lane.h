@@ -57,6 +57,7 @@ struct source {
 	struct adapter *adapter;
 	bool is_raw;	/* frames of raw packet QPs (raw.h) */
 	bool is_shared; /* the GSI's: other processes read from it too */
+	bool is_line;	/* to another part of an XRC QP (line.h) */
 };
 
 /* Messages that reached other processes' memory one right after another (reachable.c). */
@@ -97,7 +98,8 @@ struct lane {
 	uint64_t flush_at;	   /* packets wait for room in a socket; UINT64_MAX: none do */
 	uint64_t armed;		   /* when timer_fd goes off; UINT64_MAX: not */
 	struct cds_list_head sources;
-	struct source *hot; /* the last that had something */
+	struct cds_list_head branches, dead_lines; /* line.h */
+	struct source *hot;			   /* the last that had something */
 	uint32_t looks;
 	uint32_t gsi_psn;
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The mail thread: answers other processes that look for a group's sockets, and takes in packets
- * that they pass on, and keeps company with those that share memory. It waits for nothing else, so
- * that a process that is itself joining still answers.
+ * that they pass on, keeps company with those that share memory, and makes lines. It waits for
+ * nothing else, so that a process that is itself joining still answers.
  */
 #include <poll.h>
 
+#include "engine/line.h"
 #include "engine/meeting.h"
 #include "engine/state.h"
 #include "engine/steer.h"
@@ -44,6 +45,10 @@ static void read_mail(struct engine *engine)
 			group_answer(&engine->groups, engine->slot.fd, &mail);
 		else if (meeting && mail.is_ours && meeting->type == MEETING_PACKET)
 			take_packet(engine, meeting, length);
+		else if (meeting && mail.is_ours && meeting->type == MEETING_LINE)
+			home_connect(engine, meeting);
+		else if (meeting && mail.is_ours && meeting->type == MEETING_BRANCH)
+			branch_open(engine, meeting, length, &mail);
 		else if (meeting && mail.is_ours && meeting->type >= MEETING_OFFER)
 			neighbours_read(engine, meeting, &mail);
 		mail_close_fds(&mail);

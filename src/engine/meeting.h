@@ -2,8 +2,8 @@
 /*
  * What processes say to each other over their slots' mailboxes: "who has the sockets of this
  * address?", the answer with the vault's descriptors, packets that reached the wrong process, and
- * offers of shared memory. Between users there is one thing to say, "not here". Processes with
- * another version of this format are ignored.
+ * offers of shared memory and of lines. Between users there is one thing to say, "not here".
+ * Processes with another version of this format are ignored.
  */
 #ifndef ENGINE_MEETING_H
 #define ENGINE_MEETING_H
@@ -22,6 +22,9 @@ enum meeting_type {
 	MEETING_HERE,
 	MEETING_NOT_HERE,
 	MEETING_PACKET,
+	/* line.h */
+	MEETING_LINE,	/* to oneself: QP `question` wants a line to `slot` */
+	MEETING_BRANCH, /* the file of a domain follows; with the line's end and its ledger */
 	/* neighbours.h */
 	MEETING_OFFER,
 	MEETING_ACCEPT,
@@ -38,7 +41,7 @@ struct meeting {
 	uint32_t lanes;	   /* HERE: of the group; OFFER, ACCEPT: of the process */
 	uint32_t question; /* ASK, OFFER, and the answers to them */
 
-	/* OFFER, ACCEPT, INTRODUCE: from a lane to a way of a slot */
+	/* OFFER, ACCEPT, INTRODUCE: from a lane to a way of a slot; LINE, BRANCH: the slot */
 	uint32_t lane, slot, way;
 
 	/* of a packet; its bytes follow */

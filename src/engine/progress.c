@@ -15,6 +15,7 @@
 #include "device/cq.h"
 #include "device/qp.h"
 #include "engine/gsi.h"
+#include "engine/line.h"
 #include "engine/meeting.h"
 #include "engine/parcel.h"
 #include "engine/progress.h"
@@ -114,6 +115,8 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 
 	if (source->is_raw)
 		return raw_receive(source, now);
+	if (source->is_line)
+		return line_receive(caa_container_of(source, struct line, source), now);
 	count = udp_receive(lane->link, source->fd, &source->gid, deliver, &in);
 
 	if (count <= 0)
@@ -198,9 +201,12 @@ static bool take_parcels(struct lane *lane, uint64_t now)
 static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
 {
 	struct epoll_event events[EVENTS];
-	int ready = epoll_wait(lane->epoll_fd, events, EVENTS, 0);
 	unsigned int count = 0;
 	uint64_t ignored;
+	int ready;
+
+	lines_bury(lane);
+	ready = epoll_wait(lane->epoll_fd, events, EVENTS, 0);
 
 	for (int i = 0; i < ready; i++) {
 		void *tag = events[i].data.ptr;
@@ -304,6 +310,10 @@ static void run_seat(struct lane *lane, struct seat *seat, uint64_t now)
 	    !atomic_exchange(&seat->is_queued, true))
 		append_ready(lane, seat);
 	retime(lane, seat->qp);
+	if (seat->qp->home)
+		home_ran(seat->qp);
+	else if (seat->qp->line)
+		branch_ran(seat->qp);
 }
 
 /* One turn for each that was ready at the start. */

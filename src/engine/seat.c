@@ -13,6 +13,7 @@
 #include "device/mcast.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "engine/line.h"
 #include "engine/neighbour.h"
 #include "engine/progress.h"
 #include "engine/raw.h"
@@ -159,6 +160,17 @@ static void pay_debts(struct lane *lane, struct qp *qp)
 	lane_run(lane, lane_now());
 }
 
+/* What serves the QP in other processes has to know of it. */
+static void tell_branches(struct qp *qp)
+{
+	enum ibv_qp_state state = atomic_load(&qp->state);
+
+	if (state == IBV_QPS_RESET || state == IBV_QPS_ERR)
+		home_end(qp, state);
+	else
+		home_changed(qp);
+}
+
 int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct lane *lane = qp->seat->lane;
@@ -173,6 +185,8 @@ int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
 		pay_debts(lane, qp);
 	error = transport_modify_qp(qp, attr, mask, lane_now());
+	if (!error && qp->home)
+		tell_branches(qp);
 	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
 	lane_unlock(lane);
 	/* what peers may not do from now on they don't do any more */
@@ -191,6 +205,7 @@ int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 		return refuse_forked();
 	lane_lock(lane);
 	transport_query_qp(qp, attr, init);
+	attr->rq_psn = home_psn(qp);
 	lane_unlock(lane);
 	return 0;
 }
@@ -238,6 +253,8 @@ int engine_destroy_qp(struct qp *qp)
 		return error;
 	lane_lock(lane);
 	pay_debts(lane, qp);
+	if (qp->home)
+		home_free(qp);
 	if (qp->is_published)
 		qp->adapter->host->withdraw_qp(qp->adapter, qp);
 	qp->is_published = false;

@@ -52,6 +52,13 @@ void mail_address_of_life(uint32_t slot, struct mail_address *address)
 	set_name(address, "verbatim/%u/life", slot);
 }
 
+void mail_address_of_domain(uint32_t slot, uid_t user, uint32_t ifindex, uint64_t device,
+			    uint64_t inode, struct mail_address *address)
+{
+	set_name(address, "verbatim/%u/xrcd/%u/%u/%llx.%llx", slot, (unsigned int)user, ifindex,
+		 (unsigned long long)device, (unsigned long long)inode);
+}
+
 void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 			     struct mail_address *address)
 {

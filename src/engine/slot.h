@@ -50,6 +50,9 @@ void mail_address_of_slot(uint32_t number, struct mail_address *address);
 void mail_address_of_manager(uint32_t slot, struct mail_address *address);
 void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 			     struct mail_address *address);
+/* That a process has an XRC domain open: its user, device and file. */
+void mail_address_of_domain(uint32_t slot, uid_t user, uint32_t ifindex, uint64_t device,
+			    uint64_t inode, struct mail_address *address);
 /* Where others of this host connect to hear of the process's end. */
 void mail_address_of_life(uint32_t slot, struct mail_address *address);
 

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/group.h"
 #include "engine/lane.h"
+#include "engine/line.h"
 #include "engine/neighbours.h"
 #include "engine/reachable.h"
 #include "engine/slot.h"
@@ -29,6 +30,7 @@ struct engine {
 	struct group_list groups;
 	struct neighbours neighbours;
 	struct reachable reachable;
+	struct held held;
 	struct cds_list_head
 	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
 	pthread_mutex_t stations_lock;

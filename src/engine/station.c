@@ -357,6 +357,7 @@ void station_close(struct station *station)
 	for (uint32_t i = 0; i < engine->lane_count; i++) {
 		lane_lock(engine->lanes[i]);
 		lane_purge(engine->lanes[i], &station->adapter);
+		branches_close(engine->lanes[i], &station->adapter);
 		samehost_forget(engine->lanes[i]->samehost, &station->adapter);
 		lane_unlock(engine->lanes[i]);
 	}

@@ -53,6 +53,8 @@ void qp_enter_error(struct qp *qp, uint64_t now)
 	atomic_store_explicit(&qp->state, IBV_QPS_ERR, memory_order_release);
 	reach_announce(qp);
 	flush_all(qp, now);
+	if (qp->home) /* its branches are to know */
+		qp->adapter->host->schedule(qp->adapter, qp);
 }
 
 /* 10.3.1.5: UC and UD lose the send queue only. */

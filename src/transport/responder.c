@@ -5,6 +5,7 @@
  */
 #include "device/adapter.h"
 #include "transport/completion.h"
+#include "transport/ledger.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -103,6 +104,15 @@ static void executed(struct arrival *arrival)
 		owe(responder, AETH_ACK | AETH_CREDIT_NONE, last);
 	if (is_message && message_ends(wire))
 		execute_end_of_message(arrival);
+	if (arrival->qp->ledger) /* before the answer leaves */
+		ledger_note(arrival->qp, arrival->qp->ledger);
+}
+
+void transport_ask_again(struct qp *qp)
+{
+	qp->responder->has_told = true;
+	owe(qp->responder, AETH_NAK | NAK_PSN_SEQUENCE, qp->responder->psn);
+	qp->adapter->host->schedule(qp->adapter, qp);
 }
 
 /* 9.9.3: the receive work request completes in error if there is one, else an event tells; the NAK
@@ -253,6 +263,8 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 			spent += bytes;
 			if (psn == job->last_psn)
 				job_done(qp, responder);
+			if (qp->ledger)
+				ledger_note(qp, qp->ledger);
 			break;
 		}
 	}

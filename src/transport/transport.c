@@ -115,6 +115,17 @@ static void establish(struct qp *qp)
 		qp_event(qp, IBV_EVENT_COMM_EST);
 }
 
+/* An SRQ of another process: the host knows how to get there. */
+static bool is_passed_on(struct qp *qp, const struct packet *packet, const struct wire_packet *wire)
+{
+	const struct adapter_host *host = qp->adapter->host;
+
+	if (qp->type != IBV_QPT_XRC_RECV || qp->line || !host->pass_on || wire->op->flags & OPF_CNP)
+		return false;
+	establish(qp);
+	return host->pass_on(qp, packet, wire->xrceth);
+}
+
 static void receive(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
 		    uint64_t now, struct outbox *outbox)
 {
@@ -124,6 +135,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 		qp->requester->counters.dropped++;
 		return;
 	}
+	if (is_passed_on(qp, packet, wire))
+		return;
 	qp->requester->counters.received_packets++;
 	qp->requester->counters.received_bytes += packet->length;
 	if (wire->op->flags & OPF_CNP) {
@@ -197,6 +210,15 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 	}
 	receive(qp, packet, &wire, now, outbox);
 	return qp;
+}
+
+void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,
+			   struct outbox *outbox)
+{
+	struct wire_packet wire;
+
+	if (wire_parse(&wire, packet->bth, packet->length) == PARSE_OK)
+		receive(qp, packet, &wire, now, outbox);
 }
 
 /* In flight are so many that nobody waits for a single one: that makes it a stream. */

@@ -26,6 +26,34 @@ struct pd;
 /* qp_create() and the transport's half of it; 0 or a positive errno (noted). */
 int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp);
 
+struct ledger;
+struct xrc_domain;
+
+/* qp_create_branch() and the transport's half; the ledger has to outlive it. NULL without memory,
+ * and then the reference of the domain is still the caller's. */
+struct qp *transport_create_branch(struct adapter *adapter, struct xrc_domain *domain,
+				   uint32_t number, struct ledger *ledger);
+
+/* What a branch has to know of its QP, which the program sets there. */
+struct qp_terms {
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr;
+	struct av av;
+	uint32_t mtu;
+	uint16_t pkey;
+};
+
+void transport_get_terms(const struct qp *qp, struct qp_terms *terms);
+/* False if they make no sense, or there is no memory. */
+bool transport_set_terms(struct qp *branch, const struct qp_terms *terms);
+
+/* The QP is in error, whatever made it so. */
+void transport_fail(struct qp *qp, uint64_t now);
+
+/* What was under way to the peer, or from it, may be lost: it is asked to send again from what is
+ * expected. */
+void transport_ask_again(struct qp *qp);
+
 /* Whether the peer waits for an answer that could not leave yet. */
 bool transport_owes(const struct qp *qp);
 
@@ -54,6 +82,10 @@ void transport_query_qp(const struct qp *qp, struct ibv_qp_attr *attr,
  */
 struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 			     struct outbox *outbox);
+
+/* The same for a packet that is known to be for this QP: a branch. */
+void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,
+			   struct outbox *outbox);
 
 /*
  * The same for an Ethernet frame: the raw packet QPs that flows lead to get it, on whichever lane

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The home of an XRC_RECV QP: the process that has its number, and so gets its packets. Each names
+ * an SRQ, and the SRQ's number says whose it is; there the QP's responder has to be. So packets
+ * pass through here in order: as long as they name SRQs of one process they go to it, and when one
+ * names another's, it and all behind it wait until the responder has come back and gone on.
+ *
+ * What is here, one at a time: `at` is NULL and the responder is ours; or it is the line to the
+ * process that has it. `first` are the packets that wait.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "device/adapter.h"
+#include "device/xrcd.h"
+#include "engine/line.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "link/samehost.h"
+#include "transport/ledger.h"
+
+enum { PARKED_BYTES = 1 << 20 }; /* what is beyond is lost, as on a network */
+
+struct parked {
+	struct parked *next;
+	uint32_t slot;
+	struct packet packet;
+	uint8_t bytes[];
+};
+
+struct home {
+	struct cds_list_head lines;
+	struct line *at;
+	bool is_recalled;
+	bool is_taking; /* a packet that waited is taken in here */
+	struct parked *first, **end;
+	size_t parked_bytes;
+};
+
+/* ---- packets that wait ---- */
+
+static void park(struct home *home, const struct packet *packet, uint32_t slot)
+{
+	struct parked *parked;
+
+	if (home->parked_bytes + packet->length > PARKED_BYTES)
+		return;
+	parked = malloc(sizeof(*parked) + packet->length);
+	if (!parked)
+		return;
+	parked->next = NULL;
+	parked->slot = slot;
+	parked->packet = *packet;
+	parked->packet.bth = parked->bytes;
+	memcpy(parked->bytes, packet->bth, packet->length);
+	*home->end = parked;
+	home->end = &parked->next;
+	home->parked_bytes += packet->length;
+}
+
+static void unpark(struct home *home)
+{
+	struct parked *parked = home->first;
+
+	home->first = parked->next;
+	if (!home->first)
+		home->end = &home->first;
+	home->parked_bytes -= parked->packet.length;
+	free(parked);
+}
+
+/* ---- lines ---- */
+
+static struct home *home_make(struct qp *qp)
+{
+	struct home *home = calloc(1, sizeof(*home));
+
+	if (!home)
+		return NULL;
+	CDS_INIT_LIST_HEAD(&home->lines);
+	home->end = &home->first;
+	qp->home = home;
+	return home;
+}
+
+/* The mail thread makes it: descriptors are not to be in hand when somebody forks. */
+static void ask(struct line *line)
+{
+	struct engine *engine = line->lane->engine;
+	const struct qp *qp = line->qp;
+	struct meeting meeting;
+	struct iovec iov = {&meeting, sizeof(meeting)};
+	struct mail_address self;
+
+	meeting_head(&meeting, MEETING_LINE);
+	meeting.gid = qp->av.sgid;
+	meeting.scope = gid_scope(&qp->av.sgid, station_of(qp->adapter)->info.ifindex);
+	meeting.question = qp->number;
+	meeting.slot = line->slot;
+	mail_address_of_slot(engine->slot.number, &self);
+	if (mail_send(engine->slot.fd, &self, &iov, 1, NULL, 0) == 0)
+		line->state = LINE_ASKED;
+}
+
+static struct line *find(const struct home *home, uint32_t slot)
+{
+	struct line *line;
+
+	cds_list_for_each_entry (line, &home->lines, node)
+		if (line->slot == slot)
+			return line;
+	return NULL;
+}
+
+/* NULL without memory. */
+static struct line *line_to(struct qp *qp, uint32_t slot)
+{
+	struct line *line = find(qp->home, slot);
+
+	if (!line) {
+		line = line_make(qp->seat->lane, qp, slot);
+		if (line)
+			cds_list_add_tail(&line->node, &qp->home->lines);
+	}
+	if (line && line->state == LINE_NEW)
+		ask(line);
+	return line;
+}
+
+/* Who said no once may have opened the domain by the time of the next message. */
+static void forget_refusals(struct home *home)
+{
+	struct line *line, *next;
+
+	cds_list_for_each_entry_safe (line, next, &home->lines, node)
+		if (line->state == LINE_REFUSED)
+			line_close(line);
+}
+
+/* ---- the switch ---- */
+
+/* The responder is here, owes nothing, and goes to the line's other end. */
+static bool hand_over(struct qp *qp, struct line *line)
+{
+	ledger_write(qp, line->ledger);
+	if (line_say_terms(line, LINE_SERVE))
+		return false;
+	qp->home->at = line;
+	qp->home->is_recalled = false;
+	return true;
+}
+
+static void take_here(struct qp *qp, const struct packet *packet)
+{
+	struct lane *lane = qp->seat->lane;
+
+	qp->home->is_taking = true;
+	transport_receive_for(qp, packet, lane_now(), samehost_outbox(lane->samehost));
+	qp->home->is_taking = false;
+}
+
+/* False: the first of those that wait has to wait on. */
+static bool take_first(struct qp *qp)
+{
+	struct home *home = qp->home;
+	const struct parked *parked = home->first;
+	struct line *line = NULL;
+
+	if (parked->slot != qp->adapter->slot) {
+		line = line_to(qp, parked->slot);
+		if (!line || line->state == LINE_NEW || line->state == LINE_ASKED)
+			return false;
+		if (line->state == LINE_REFUSED)
+			line = NULL; /* to be refused, where the PSN is known */
+	}
+	if (home->at && home->at != line) {
+		if (!home->is_recalled)
+			home->is_recalled = line_say(home->at, LINE_RECALL, 0) == 0;
+		return false;
+	}
+	if (line && !home->at) {
+		if (transport_owes(qp)) {
+			qp->adapter->host->schedule(qp->adapter, qp);
+			return false;
+		}
+		if (!hand_over(qp, line))
+			return false;
+	}
+	if (line)
+		line_pass(line, &parked->packet);
+	else
+		take_here(qp, &parked->packet);
+	return true;
+}
+
+static void go_on(struct qp *qp)
+{
+	struct home *home = qp->home;
+
+	if (home->is_taking)
+		return;
+	while (home->first && take_first(qp))
+		unpark(home);
+	if (!home->first)
+		forget_refusals(home);
+}
+
+bool home_pass_on(struct qp *qp, const struct packet *packet, uint32_t srqn)
+{
+	uint32_t slot = srqn >> QPN_SLOT_SHIFT;
+	bool is_ours = slot == qp->adapter->slot;
+	struct home *home = qp->home;
+
+	if (home ? home->is_taking : is_ours || qp->domain->is_private)
+		return false;
+	if (!home)
+		home = home_make(qp);
+	if (!home)
+		return false;
+	if (!home->first && (home->at ? home->at->slot == slot : is_ours)) {
+		/* where there is no room it is lost, as on a network */
+		return home->at ? line_pass(home->at, packet), true : false;
+	}
+	park(home, packet, slot);
+	go_on(qp);
+	return true;
+}
+
+void home_ran(struct qp *qp)
+{
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_ERR)
+		home_end(qp, IBV_QPS_ERR);
+	else if (qp->home->first)
+		go_on(qp);
+}
+
+/* ---- what branches say ---- */
+
+static void come_back(struct qp *qp, const struct line *line, bool is_left)
+{
+	ledger_read(qp, line->ledger, is_left);
+	qp->home->at = NULL;
+	qp->home->is_recalled = false;
+}
+
+bool home_hears(struct line *line, const struct line_message *message)
+{
+	struct qp *qp = line->qp;
+
+	switch (message->type) {
+	case LINE_READY:
+		if (line->state == LINE_ASKED)
+			line->state = LINE_OPEN;
+		break;
+	case LINE_NO:
+		if (line->state == LINE_ASKED)
+			line->state = LINE_REFUSED;
+		break;
+	case LINE_RETURN:
+		if (qp->home->at == line)
+			come_back(qp, line, false);
+		break;
+	case LINE_EVENT:
+		qp_event(qp, (enum ibv_event_type)message->value);
+		return true;
+	case LINE_FAILED:
+		if (qp->home->at != line)
+			return true;
+		come_back(qp, line, true);
+		transport_fail(qp, lane_now());
+		home_end(qp, IBV_QPS_ERR);
+		return false;
+	default:
+		return true;
+	}
+	go_on(qp);
+	return true;
+}
+
+/* Its process is gone. What it had acknowledged stands; what was on its way to it does not, and
+ * comes again: then it names an SRQ that is no more. */
+void home_lost(struct line *line)
+{
+	struct qp *qp = line->qp;
+
+	if (qp->home->at == line) {
+		come_back(qp, line, true);
+		transport_ask_again(qp);
+	}
+	if (line->state == LINE_ASKED) { /* whose packets still wait */
+		struct line *refused = line_make(line->lane, qp, line->slot);
+
+		if (refused) {
+			refused->state = LINE_REFUSED;
+			cds_list_add_tail(&refused->node, &qp->home->lines);
+		}
+	}
+	line_close(line);
+	go_on(qp);
+}
+
+/* ---- what the program does ---- */
+
+void home_changed(struct qp *qp)
+{
+	struct line *line;
+
+	cds_list_for_each_entry (line, &qp->home->lines, node)
+		if (line->state == LINE_OPEN)
+			line_say_terms(line, LINE_TERMS);
+}
+
+void home_end(struct qp *qp, enum ibv_qp_state state)
+{
+	struct home *home = qp->home;
+	struct line *line, *next;
+
+	while (home->first)
+		unpark(home);
+	cds_list_for_each_entry_safe (line, next, &home->lines, node) {
+		line_say(line, LINE_END, state);
+		line_close(line);
+	}
+	home->at = NULL;
+	home->is_recalled = false;
+}
+
+void home_free(struct qp *qp)
+{
+	home_end(qp, IBV_QPS_RESET);
+	free(qp->home);
+	qp->home = NULL;
+}
+
+uint32_t home_psn(const struct qp *qp)
+{
+	const struct home *home = qp->home;
+
+	return home && home->at ? atomic_load(&home->at->ledger->psn) & PSN_MASK
+				: qp->responder->psn;
+}
+
+/* ---- the mail thread's ---- */
+
+/* The other process's end and the ledger's descriptor into its mail. */
+static int send_request(struct engine *engine, const struct line *line, int fd, int ledger)
+{
+	const struct qp *qp = line->qp;
+	struct xrcd_file file = qp->domain->file;
+	struct meeting meeting;
+	struct iovec iov[2] = {{&meeting, sizeof(meeting)}, {&file, sizeof(file)}};
+	struct mail_address to;
+
+	meeting_head(&meeting, MEETING_BRANCH);
+	meeting.gid = qp->av.sgid;
+	meeting.scope = gid_scope(&qp->av.sgid, station_of(qp->adapter)->info.ifindex);
+	meeting.question = qp->number;
+	meeting.slot = engine->slot.number;
+	mail_address_of_slot(line->slot, &to);
+	return mail_send(engine->slot.fd, &to, iov, 2, (int[]){fd, ledger}, 2);
+}
+
+/* -EAGAIN: the mailbox is full; the peer's next try is ours. */
+static int connect_line(struct engine *engine, struct line *line)
+{
+	struct ledger *ledger = NULL;
+	int ends[2], memory, error;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	memory = ledger_make(&ledger);
+	error = memory < 0 ? memory : line_attach(line, ends[0], ledger);
+	if (error) {
+		close(ends[0]);
+		if (ledger)
+			munmap(ledger, sizeof(*ledger));
+	} else {
+		error = send_request(engine, line, ends[1], memory);
+	}
+	if (memory >= 0)
+		close(memory);
+	close(ends[1]);
+	return error;
+}
+
+void home_connect(struct engine *engine, const struct meeting *meeting)
+{
+	struct lane *lane = engine->lanes[steer_lane(meeting->question, engine->lane_count)];
+	struct adapter *adapter;
+	struct line *line = NULL;
+	struct qp *qp = NULL;
+
+	pthread_mutex_lock(&engine->stations_lock);
+	lane_lock(lane);
+	adapter = engine_find_adapter(engine, &meeting->gid, meeting->scope);
+	if (adapter)
+		qp = adapter_find_qp(adapter, meeting->question);
+	if (qp && qp->home)
+		line = find(qp->home, meeting->slot);
+	if (line && line->state == LINE_ASKED && line->source.fd < 0) {
+		int error = connect_line(engine, line);
+
+		if (error) {
+			line_close(line);
+			line = line_make(lane, qp, meeting->slot);
+			if (line) {
+				line->state = error == -EAGAIN ? LINE_NEW : LINE_REFUSED;
+				cds_list_add_tail(&line->node, &qp->home->lines);
+			}
+		}
+		if (error && error != -EAGAIN)
+			go_on(qp);
+	}
+	lane_unlock(lane);
+	pthread_mutex_unlock(&engine->stations_lock);
+}

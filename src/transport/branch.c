@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Branches of XRC_RECV QPs: what a QP of another process is here, where SRQs of its domain are.
+ */
+#include <stdlib.h>
+
+#include "device/adapter.h"
+#include "transport/completion.h"
+#include "transport/ledger.h"
+#include "transport/requester.h"
+#include "transport/transport.h"
+#include "wire/mtu.h"
+
+struct qp *transport_create_branch(struct adapter *adapter, struct xrc_domain *domain,
+				   uint32_t number, struct ledger *ledger)
+{
+	struct requester *requester = calloc(1, sizeof(*requester));
+	struct responder *responder = calloc(1, sizeof(*responder));
+	struct qp *qp = requester && responder ? qp_create_branch(adapter, domain, number) : NULL;
+
+	if (!qp) {
+		free(requester);
+		free(responder);
+		return NULL;
+	}
+	qp->requester = requester;
+	qp->responder = responder;
+	qp->ledger = ledger;
+	requester_reset(qp);
+	responder_reset(qp);
+	return qp;
+}
+
+void transport_get_terms(const struct qp *qp, struct qp_terms *terms)
+{
+	*terms = (struct qp_terms){
+	    .state = atomic_load_explicit(&qp->state, memory_order_relaxed),
+	    .attr = qp->attr,
+	    .av = qp->av,
+	    .mtu = qp->mtu,
+	    .pkey = qp->pkey,
+	};
+}
+
+bool transport_set_terms(struct qp *branch, const struct qp_terms *terms)
+{
+	bool is_serving = terms->state == IBV_QPS_RTR || terms->state == IBV_QPS_RTS ||
+			  terms->state == IBV_QPS_SQD || terms->state == IBV_QPS_SQE;
+
+	if (!is_serving || terms->mtu < mtu_bytes(IBV_MTU_256) ||
+	    terms->mtu > mtu_bytes(IBV_MTU_4096) ||
+	    terms->attr.max_dest_rd_atomic > MAX_RD_ATOMIC ||
+	    resource_reserve(branch, terms->attr.max_dest_rd_atomic))
+		return false;
+	branch->attr = terms->attr;
+	branch->av = terms->av;
+	branch->mtu = terms->mtu;
+	branch->pkey = terms->pkey;
+	if (atomic_load_explicit(&branch->state, memory_order_relaxed) != IBV_QPS_ERR)
+		atomic_store_explicit(&branch->state, terms->state, memory_order_release);
+	return true;
+}
+
+void transport_fail(struct qp *qp, uint64_t now)
+{
+	qp_enter_error(qp, now);
+}
