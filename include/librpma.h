@@ -252,10 +252,13 @@ int rpma_mr_remote_delete(struct rpma_mr_remote **mr_ptr);
 /**
  * rpma_mr_advise - tells that a part of a region will be used soon
  *
- * advice and flags are those of ibv_advise_mr(3); of use for memory that is paged on demand.
+ * advice and flags are those of ibv_advise_mr(3). Any region may be advised on; one that is not
+ * paged on demand is brought into the process. With IBV_ADVISE_MR_FLAG_FLUSH the call ends when the
+ * pages are there.
  *
- * Errors: RPMA_E_INVAL: the range is not the region's, or advice or flags are unknown or do not fit
- * its usage. RPMA_E_NOSUPP: not with this device. RPMA_E_PROVIDER.
+ * Errors: RPMA_E_INVAL: the range is not the region's, or no longer mapped, the flags are unknown,
+ * or writes are announced for a region that is not for them. RPMA_E_NOSUPP: the device knows no
+ * such advice. RPMA_E_PROVIDER.
  */
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags);
 

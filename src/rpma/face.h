@@ -30,6 +30,7 @@ struct rpma_peer {
 struct rpma_mr_local {
 	struct ibv_mr *mr;
 	int usage;
+	bool is_on_demand;
 };
 
 struct rpma_mr_remote {

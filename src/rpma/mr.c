@@ -2,11 +2,22 @@
 /*
  * Memory regions of this host.
  */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "rpma/face.h"
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
 
 #define FLUSH_USAGES (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 
-enum { ALL_USAGES = 0xff };
+enum {
+	ALL_USAGES = 0xff,
+	WRITTEN_USAGES = RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_RECV | RPMA_MR_USAGE_WRITE_DST
+};
 
 /*
  * What a usage needs. Flushes of a peer without the native one are reads, so to be flushed is to be
@@ -19,10 +30,10 @@ static unsigned int access_of(const struct rpma_peer *peer, int usage)
 
 	if (usage & (RPMA_MR_USAGE_READ_SRC | FLUSH_USAGES))
 		access |= IBV_ACCESS_REMOTE_READ;
-	if (usage & (RPMA_MR_USAGE_READ_DST | RPMA_MR_USAGE_RECV))
+	if (usage & WRITTEN_USAGES)
 		access |= IBV_ACCESS_LOCAL_WRITE;
 	if (usage & RPMA_MR_USAGE_WRITE_DST)
-		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+		access |= IBV_ACCESS_REMOTE_WRITE;
 	if (usage & RPMA_MR_USAGE_READ_DST &&
 	    peer->pd->context->device->transport_type == IBV_TRANSPORT_IWARP)
 		access |= IBV_ACCESS_REMOTE_WRITE; /* there a read's answer is a write */
@@ -49,8 +60,10 @@ int rpma_mr_reg(struct rpma_peer *peer, void *ptr, size_t size, int usage,
 	access = access_of(peer, usage);
 	mr->usage = usage;
 	mr->mr = FAULT_NULL(ibv_reg_mr(peer->pd, ptr, size, access));
-	if (!mr->mr && errno == EOPNOTSUPP && peer->is_odp_capable)
+	if (!mr->mr && errno == EOPNOTSUPP && peer->is_odp_capable) {
+		mr->is_on_demand = true;
 		mr->mr = FAULT_NULL(ibv_reg_mr(peer->pd, ptr, size, access | IBV_ACCESS_ON_DEMAND));
+	}
 	if (!mr->mr) {
 		free(mr);
 		return REFUSE(RPMA_PROVIDER, "ibv_reg_mr(%p, %zu, 0x%x)", ptr, size, access);
@@ -90,23 +103,64 @@ int rpma_mr_get_size(const struct rpma_mr_local *mr, size_t *size)
 	return 0;
 }
 
+/*
+ * ibv_advise_mr() is for regions on demand alone. The others are pinned by an adapter of hardware,
+ * and all there; ours pins nothing, and what the advice spares is a fault of the first access.
+ * Without IBV_ADVISE_MR_FLAG_FLUSH nobody waits for it. 0 or an errno.
+ */
+static int advise_pages(const struct rpma_mr_local *mr, size_t offset, size_t len, int advice,
+			uint32_t flags)
+{
+	bool is_write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	size_t into = ((uintptr_t)mr->mr->addr + offset) % (size_t)sysconf(_SC_PAGESIZE);
+	char *start = (char *)mr->mr->addr + offset - into;
+
+	if (advice < IBV_ADVISE_MR_ADVICE_PREFETCH ||
+	    advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return EOPNOTSUPP;
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return EINVAL;
+	if (offset > mr->mr->length || len > mr->mr->length - offset)
+		return EFAULT;
+	if (is_write && !(mr->usage & WRITTEN_USAGES))
+		return EPERM;
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT || len == 0)
+		return 0;
+	if (flags & IBV_ADVISE_MR_FLAG_FLUSH) {
+		if (!madvise(start, into + len,
+			     is_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+			return 0;
+		if (errno != EINVAL) /* (a kernel that cannot populate) */
+			return EFAULT;
+	}
+	madvise(start, into + len, MADV_WILLNEED);
+	return 0;
+}
+
+static int advise_on_demand(struct rpma_mr_local *mr, size_t offset, size_t len, int advice,
+			    uint32_t flags)
+{
+	struct ibv_sge range = {.addr = (uintptr_t)mr->mr->addr + offset,
+				.length = (uint32_t)len,
+				.lkey = mr->mr->lkey};
+
+	return ibv_advise_mr(mr->mr->pd, (enum ibv_advise_mr_advice)advice, flags, &range, 1);
+}
+
 int rpma_mr_advise(struct rpma_mr_local *mr, size_t offset, size_t len, int advice, uint32_t flags)
 {
-	struct ibv_sge range;
 	int error;
 
 	if (!mr)
 		return REFUSE_NULL();
 	if (len > UINT32_MAX)
 		return REFUSE(RPMA_LENGTH, "%zu bytes", len);
-	range = (struct ibv_sge){.addr = (uintptr_t)mr->mr->addr + offset,
-				 .length = (uint32_t)len,
-				 .lkey = mr->mr->lkey};
-	error = FAULT_ERRNO(
-	    ibv_advise_mr(mr->mr->pd, (enum ibv_advise_mr_advice)advice, flags, &range, 1));
+	error = FAULT_ERRNO(mr->is_on_demand ? advise_on_demand(mr, offset, len, advice, flags)
+					     : advise_pages(mr, offset, len, advice, flags));
 	if (!error)
 		return 0;
-	if (error == EFAULT || error == EINVAL)
+	/* (EPERM: of our own PD and key, only for a region that is not written to) */
+	if (error == EFAULT || error == EINVAL || error == EPERM)
 		return REFUSE(RPMA_ADVICE, "advice %d, flags 0x%x, %zu bytes from %zu", advice,
 			      flags, len, offset);
 	if (error == EOPNOTSUPP)

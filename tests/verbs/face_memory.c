@@ -450,7 +450,7 @@ static void advice_that_cannot_be_taken(void **state)
 	assert_refused(ibv_advise_mr(pd, read, 2, &sge, 1), EINVAL, REASON_ADVICE_FLAGS, "0x2");
 	assert_refused(ibv_advise_mr(pd, write, 0, &sge, 1), EPERM, REASON_ADVICE_WRITE, "lkey");
 	assert_refused(ibv_advise_mr(other, read, 0, &sge, 1), EPERM, REASON_ADVICE_PD, "PD");
-	assert_refused(ibv_advise_mr(pd, read, 0, &plain, 1), EINVAL, REASON_ADVICE_NOT_ON_DEMAND,
+	assert_refused(ibv_advise_mr(pd, read, 0, &plain, 1), ENOENT, REASON_ADVICE_NOT_ON_DEMAND,
 		       "access");
 	sge.lkey ^= 1;
 	assert_refused(ibv_advise_mr(pd, read, 0, &sge, 1), ENOENT, REASON_ADVICE_LKEY, "lkey");
