@@ -67,12 +67,10 @@ static bool resolve(const struct qp *qp, const struct send_wqe *wqe, const struc
 	return left == 0;
 }
 
-/* A hint: the place of the one before may have been posted to again. */
+/* The program has taken the completion of the one before, so it most likely waits for this one. */
 static bool is_awaited(const struct qp *qp)
 {
-	const struct send_wqe *before = sq_wqe(&qp->sq, qp->requester->current - 1);
-
-	return (before->flags & IBV_SEND_SIGNALED) &&
+	return qp->requester->was_told &&
 	       !atomic_load_explicit(&qp->send_cq->count, memory_order_relaxed);
 }
 

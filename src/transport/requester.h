@@ -91,6 +91,7 @@ struct requester {
 
 	struct sge_cursor gather, scatter;
 	uint64_t reached; /* bytes, of the WQE that is WQE_REACHING */
+	bool was_told;	  /* the work request that was done last has a completion */
 	struct transport_counters counters;
 };
 
