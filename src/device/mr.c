@@ -103,6 +103,12 @@ static void withdraw(struct mr *mr)
 	mr->is_published = false;
 }
 
+static void release(struct mr *mr)
+{
+	pthread_mutex_destroy(&mr->change);
+	free(mr);
+}
+
 /* Enlists it, or frees it. */
 static int finish(struct mr *new, struct mr **mr)
 {
@@ -113,7 +119,7 @@ static int finish(struct mr *new, struct mr **mr)
 	new->ibv.handle = atomic_fetch_add(&pd->adapter->last_handle, 1) + 1;
 	ret = enlist(new);
 	if (ret) {
-		free(new);
+		release(new);
 		return ret;
 	}
 	atomic_fetch_add(&pd->users, 1);
@@ -135,6 +141,7 @@ static struct mr *alloc(struct pd *pd)
 	new->protection = pd->protection;
 	atomic_init(&new->handles, 1);
 	atomic_init(&new->is_valid, false);
+	pthread_mutex_init(&new->change, NULL);
 	return new;
 }
 
@@ -219,8 +226,11 @@ static int suspend(struct mr *mr)
 int mr_end(struct mr *handle)
 {
 	struct mr *mr = mr_origin(handle);
-	int ret = mr->access & IBV_ACCESS_MW_BIND ? suspend(mr) : 0;
+	int ret;
 
+	pthread_mutex_lock(&mr->change);
+	ret = mr->access & IBV_ACCESS_MW_BIND ? suspend(mr) : 0;
+	pthread_mutex_unlock(&mr->change);
 	if (ret || atomic_exchange(&mr->is_ended, true))
 		return ret;
 	pthread_mutex_lock(&mr->adapter->lock); /* who looks at it for advice is through */
@@ -243,10 +253,10 @@ void mr_release(struct mr *handle)
 
 	if (handle != mr) {
 		atomic_fetch_sub(&handle->pd->users, 1);
-		free(handle);
+		release(handle);
 	}
 	if (atomic_fetch_sub(&mr->handles, 1) == 1)
-		free(mr);
+		release(mr);
 }
 
 int mr_destroy(struct mr *mr)
@@ -337,6 +347,16 @@ static int draft_change(const struct mr *mr, const struct mr_change *change, str
 		draft->iova = 0;
 	ret = check_access(draft->access);
 	return ret ? ret : check_range(draft->base, draft->length, draft->iova);
+}
+
+void mr_hold_changes(struct mr *mr)
+{
+	pthread_mutex_lock(&mr->change);
+}
+
+void mr_allow_changes(struct mr *mr)
+{
+	pthread_mutex_unlock(&mr->change);
 }
 
 int mr_change(struct mr *mr, const struct mr_change *change)

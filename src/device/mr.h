@@ -40,7 +40,10 @@ struct mr {
 	atomic_uint handles;  /* itself and its imports */
 	struct mr *origin;    /* of an import: the region; all else but `ibv` and `pd` is there */
 	atomic_bool is_valid; /* the keys are made: a look-up may use it */
-	bool is_published;    /* by the host; whoever makes, changes or ends it */
+	bool is_published;    /* by the host; under `change` */
+	/* Changes and the end, one at a time. What look-ups see changes under the adapter's lock as
+	 * well, while none finds it. */
+	pthread_mutex_t change;
 };
 
 static inline struct mr *mr_of(struct ibv_mr *ibv)
@@ -72,6 +75,10 @@ struct mr_change {
 };
 
 int mr_change(struct mr *mr, const struct mr_change *change);
+
+/* Around that, and around what looks at a region that may be changed. */
+void mr_hold_changes(struct mr *mr);
+void mr_allow_changes(struct mr *mr);
 
 /*
  * For advice on memory that an lkey names: where it lies. Any thread. 0, or a positive errno: the

@@ -129,10 +129,12 @@ static struct ibv_mr *import_own_mr(struct ibv_pd *pd, struct mr *origin)
 	struct mr *mr;
 	int ret = 0;
 
+	mr_hold_changes(origin);
 	if (origin->protection != pd_of(pd)->protection)
 		ret = refuse(REASON_IMPORT_PD, "MR %u, PD %u", origin->ibv.handle, pd->handle);
 	if (!ret)
 		ret = mr_import(pd_of(pd), origin, &mr);
+	mr_allow_changes(origin);
 	if (ret) {
 		mr_release(origin);
 		errno = ret;

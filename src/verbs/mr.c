@@ -324,6 +324,23 @@ static int check_rereg_mapped(const struct mr *mr, const struct mr_change *chang
 			: check_mapped(mr->base, mr->length);
 }
 
+/* The region's changes are held. */
+static int rereg(struct mr *mr, const struct mr_change *change)
+{
+	struct share_entry entry;
+	int ret = check_rereg(mr, change);
+
+	if (!ret)
+		ret = check_rereg_mapped(mr, change);
+	if (!ret)
+		ret = mr_change(mr, change);
+	if (ret)
+		return ret;
+	entry = describe(mr);
+	share_update(share_of(mr), mr->shared, &entry);
+	return 0;
+}
+
 int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access)
 {
@@ -334,7 +351,6 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 				   .addr = addr,
 				   .length = length,
 				   .access = (unsigned int)access};
-	struct share_entry entry;
 	int ret;
 
 	if (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
@@ -344,17 +360,13 @@ int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, s
 			       flags, addr, length, (unsigned int)access);
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	ret = check_rereg(mr, &change);
-	if (!ret)
-		ret = check_rereg_mapped(mr, &change);
-	if (!ret)
-		ret = mr_change(mr, &change);
+	mr_hold_changes(mr_origin(mr));
+	ret = rereg(mr, &change);
+	mr_allow_changes(mr_origin(mr));
 	if (ret) {
 		errno = ret;
 		return IBV_REREG_MR_ERR_CMD;
 	}
-	entry = describe(mr);
-	share_update(share_of(mr), mr->shared, &entry);
 	return 0;
 }
 
@@ -411,7 +423,9 @@ struct ibv_mr *verbatim_reg_shared_mr(struct ibv_mr *ibv, struct ibv_pd *pd, uin
 		errno = ret;
 		return NULL;
 	}
+	mr_hold_changes(origin);
 	mr = memory_register(pd, origin->base, origin->length, iova, access, NULL);
+	mr_allow_changes(origin);
 	if (mr && memory) {
 		atomic_fetch_add(&memory->users, 1);
 		mr_of(mr)->face = memory;
