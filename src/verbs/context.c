@@ -115,7 +115,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 {
 	UNCANCELLED;
 	int cmd_fd;
-	struct share *share = share_create(ibv->name, &cmd_fd);
+	struct share *share = share_create(ibv->name, (uint32_t)ibv_get_device_index(ibv), &cmd_fd);
 	struct context *context = context_open(device_of(ibv), share, cmd_fd);
 	int error = errno;
 

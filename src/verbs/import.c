@@ -19,13 +19,14 @@
 
 /* ---- devices ---- */
 
-static struct device *find_device(const char *name)
+/* By its interface: a name may be another's by now. */
+static struct device *find_device(uint32_t ifindex)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct device *found = NULL;
 
 	for (struct ibv_device **device = list; list && *device; device++)
-		if (!strcmp((*device)->name, name)) {
+		if ((uint32_t)ibv_get_device_index(*device) == ifindex) {
 			found = device_of(*device);
 			device_get(found);
 			break;
@@ -47,7 +48,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 		errno = error;
 		return NULL;
 	}
-	device = find_device(share_device(share));
+	device = find_device(share_ifindex(share));
 	if (device) {
 		context = context_open(device, share, cmd_fd);
 		device_put(device);

@@ -23,7 +23,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-enum { PLACES = 1 << 14, VERSION = 1 }; /* what finds no place can't be imported */
+enum { PLACES = 1 << 14, VERSION = 2 }; /* what finds no place can't be imported */
 
 static const char magic[8] = "vrbtmsh";
 
@@ -32,7 +32,8 @@ struct page {
 	uint32_t version;
 	int32_t pid; /* of its maker, and the number of the descriptor there */
 	int32_t cmd_fd;
-	uint32_t high; /* places from it on were never taken */
+	uint32_t high;	  /* places from it on were never taken */
+	uint32_t ifindex; /* the device's interface: names change when others come and go */
 	char device[IBV_SYSFS_NAME_MAX];
 	struct share_entry entries[PLACES]; /* place 0 is nobody's */
 };
@@ -96,7 +97,7 @@ static struct share *enlist(int fd, struct page *page, bool is_ours)
 }
 
 /* A file that only this mapping can change. */
-static struct page *make_page(int fd, const char *device)
+static struct page *make_page(int fd, const char *device, uint32_t ifindex)
 {
 	struct page *page;
 
@@ -109,15 +110,16 @@ static struct page *make_page(int fd, const char *device)
 	page->version = VERSION;
 	page->pid = getpid();
 	page->cmd_fd = fd;
+	page->ifindex = ifindex;
 	snprintf(page->device, sizeof(page->device), "%s", device);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 	return page;
 }
 
-struct share *share_create(const char *device, int *cmd_fd)
+struct share *share_create(const char *device, uint32_t ifindex, int *cmd_fd)
 {
 	int fd = memfd_create("verbatim-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct page *page = fd < 0 ? NULL : make_page(fd, device);
+	struct page *page = fd < 0 ? NULL : make_page(fd, device, ifindex);
 	struct share *share = NULL;
 
 	if (page) {
@@ -227,6 +229,11 @@ void share_put(struct share *share)
 	munmap(share->page, sizeof(*share->page));
 	free(share->places);
 	free(share);
+}
+
+uint32_t share_ifindex(const struct share *share)
+{
+	return share->page->ifindex;
 }
 
 const char *share_device(const struct share *share)

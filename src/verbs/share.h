@@ -36,13 +36,14 @@ struct share_entry {
 struct share;
 
 /* For a new context of `device`: the share and its descriptor. NULL: nothing can be shared. */
-struct share *share_create(const char *device, int *cmd_fd);
+struct share *share_create(const char *device, uint32_t ifindex, int *cmd_fd);
 
 /* Of a descriptor that somebody gave; NULL and a noted reason in *error. */
 struct share *share_open(int cmd_fd, int *error);
 void share_put(struct share *share);
 
-const char *share_device(const struct share *share);
+uint32_t share_ifindex(const struct share *share);
+const char *share_device(const struct share *share); /* what its maker calls it */
 bool share_is_ours(const struct share *share);
 
 /* Lists an object; its place, 0 where there is none. `object` is this process's. */

@@ -86,6 +86,25 @@ static void a_context_is_imported_by_its_descriptor(void **state)
 	assert_int_not_equal(imported->cmd_fd, context->cmd_fd);
 }
 
+/* Devices are numbered anew when interfaces come and go. */
+static void a_device_that_changed_its_name_is_imported(void **state)
+{
+	struct ibv_context *again;
+	struct ibv_pd *pd2;
+
+	assert_int_equal(setenv("VERBATIM_DEVICES", "renamed=lo", 1), 0);
+	again = ibv_import_device(dup(context->cmd_fd));
+	assert_int_equal(unsetenv("VERBATIM_DEVICES"), 0);
+	assert_non_null(again);
+	assert_string_equal(ibv_get_device_name(again->device), "renamed");
+	assert_int_equal(ibv_get_device_index(again->device),
+			 ibv_get_device_index(context->device));
+	pd2 = ibv_import_pd(again, pd->handle);
+	assert_non_null(pd2);
+	ibv_unimport_pd(pd2);
+	assert_int_equal(ibv_close_device(again), 0);
+}
+
 static void a_region_is_reached_through_its_import(void **state)
 {
 	static char memory[PAGE];
@@ -194,7 +213,7 @@ struct forged {
 	char magic[8];
 	uint32_t version;
 	int32_t pid, cmd_fd;
-	uint32_t high;
+	uint32_t high, ifindex;
 	char device[IBV_SYSFS_NAME_MAX];
 };
 
@@ -233,6 +252,7 @@ static void endless_name(struct forged *head)
 static void unknown_device(struct forged *head)
 {
 	strcpy(head->device, "mlx5_77");
+	head->ifindex = 7777;
 }
 
 static void another_process(struct forged *head)
@@ -528,6 +548,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    IMPORT_TEST(a_context_is_imported_by_its_descriptor),
+	    cmocka_unit_test(a_device_that_changed_its_name_is_imported),
 	    IMPORT_TEST(a_region_is_reached_through_its_import),
 	    IMPORT_TEST(either_may_end_the_region),
 	    IMPORT_TEST(a_pd_is_the_same_for_all_who_import_it),
