@@ -73,13 +73,22 @@ int pd_create_on(struct pd *base, struct pd **pd)
 	return 0;
 }
 
-int pd_destroy(struct pd *pd)
+int pd_check_idle(const struct pd *pd)
 {
 	unsigned int users = atomic_load(&pd->users);
 
 	if (users)
 		return refuse(REASON_PD_BUSY, "PD %u still has %u MRs, QPs, SRQs, AHs or domains",
 			      pd->ibv.handle, users);
+	return 0;
+}
+
+int pd_destroy(struct pd *pd)
+{
+	int ret = pd_check_idle(pd);
+
+	if (ret)
+		return ret;
 	if (pd->base)
 		atomic_fetch_sub(&pd->base->users, 1);
 	atomic_fetch_sub(&pd->adapter->pd_count, 1);

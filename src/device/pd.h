@@ -74,6 +74,7 @@ int pd_import(struct adapter *adapter, struct protection *protection, uint32_t h
 	      struct pd **pd);
 void protection_hold(struct protection *protection);
 void protection_let_go(struct protection *protection);
+int pd_check_idle(const struct pd *pd); /* EBUSY while it has users */
 int pd_destroy(struct pd *pd);
 
 int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah);

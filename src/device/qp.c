@@ -429,7 +429,7 @@ struct qp *qp_create_branch(struct adapter *adapter, struct xrc_domain *domain, 
 	return new;
 }
 
-int qp_unlist(struct qp *qp)
+int qp_check_idle(const struct qp *qp)
 {
 	unsigned int groups = atomic_load(&qp->groups);
 
@@ -439,6 +439,15 @@ int qp_unlist(struct qp *qp)
 	if (atomic_load(&qp->flows))
 		return refuse(REASON_QP_FLOWS, "QP %#x has %u flows", qp->number,
 			      atomic_load(&qp->flows));
+	return 0;
+}
+
+int qp_unlist(struct qp *qp)
+{
+	int ret = qp_check_idle(qp);
+
+	if (ret)
+		return ret;
 	table_remove(&qp->adapter->qps, qp->number & (NUMBERS - 1));
 	return 0;
 }

@@ -182,6 +182,9 @@ struct adapter *qp_adapter_of(const struct pd *pd, const struct ibv_qp_init_attr
  */
 void qp_leave_xrcd(struct qp *qp);
 
+/* EBUSY while attached to a multicast group, or while flows lead to it. */
+int qp_check_idle(const struct qp *qp);
+
 /*
  * Takes it out of the table; EBUSY while attached to a multicast group. Then, after a quiesce,
  * qp_free() forgets its completions, as ConnectX does, and frees it.

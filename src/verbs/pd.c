@@ -45,8 +45,10 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 	struct context *context = context_of(ibv->context);
 	struct pd *pd = pd_of(ibv);
 	struct td *td = pd->face;
-	int ret;
+	int ret = pd_check_idle(pd);
 
+	if (ret)
+		return verb_result(ret);
 	share_remove(context->share, pd->shared);
 	ret = pd_destroy(pd);
 	if (ret) {

@@ -107,13 +107,19 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 	return qp->ibv_ex.wr_start ? &qp->ibv_ex : NULL;
 }
 
+/* In the program's struct, which several threads may come to bring up to date. */
+static void tell_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	__atomic_store_n(&qp->state, state, __ATOMIC_RELAXED);
+}
+
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	UNCANCELLED;
 	int ret = engine_modify_qp(real_qp(qp), attr, attr_mask);
 
 	if (!ret && attr_mask & IBV_QP_STATE)
-		qp->state = attr->qp_state;
+		tell_state(qp, attr->qp_state);
 	return verb_result(ret);
 }
 
@@ -125,7 +131,7 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	int ret = engine_query_qp(real_qp(qp), attr, init_attr);
 
 	if (!ret) {
-		qp->state = attr->qp_state;
+		tell_state(qp, attr->qp_state);
 		init_attr->qp_context = qp->qp_context;
 	}
 	return verb_result(ret);
@@ -141,6 +147,9 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 
 	if (qp->type == IBV_QPT_XRC_RECV)
 		return verb_result(shared_qp_destroy(qp));
+	ret = qp_check_idle(qp); /* before anything ends: others may use it still */
+	if (ret)
+		return verb_result(ret);
 	async_retire(context, ibv, &face->async, &ibv->mutex, &ibv->cond, &ibv->events_completed);
 	qp_destroy_sync(ibv);
 	ret = engine_destroy_qp(qp);

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
+#include <infiniband/verbatim.h>
+
 #include "live.h"
 
 /* ---- devices, ports ---- */
@@ -296,16 +298,23 @@ static void posting_in_the_wrong_state_or_too_much(void **state)
 static void multicast_misuse(void **state)
 {
 	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 1, 1, 1}};
+	struct ibv_async_event event = {.event_type = IBV_EVENT_QP_LAST_WQE_REACHED};
 	struct end rc, ud;
 
 	end_create(&rc, IBV_QPT_RC);
 	end_create(&ud, IBV_QPT_UD);
+	event.element.qp = ud.qp;
 	assert_refused(ibv_attach_mcast(rc.qp, &group, 0), EINVAL, REASON_MCAST_NOT_UD, "UD");
 	assert_refused(ibv_attach_mcast(ud.qp, &gid, 0), EINVAL, REASON_MCAST_GID, "127.0.0.1");
 	assert_refused(ibv_detach_mcast(ud.qp, &group, 0), EINVAL, REASON_MCAST_NOT_ATTACHED,
 		       "239.1.1.1");
 	assert_int_equal(ibv_attach_mcast(ud.qp, &group, 0), 0);
 	assert_refused(ibv_destroy_qp(ud.qp), EBUSY, REASON_QP_ATTACHED, "1 groups");
+	/* at once, whatever else its end would have waited for */
+	assert_int_equal(verbatim_raise_event(context, &event), 0);
+	assert_int_equal(ibv_get_async_event(context, &event), 0);
+	assert_refused(ibv_destroy_qp(ud.qp), EBUSY, REASON_QP_ATTACHED, "1 groups");
+	ibv_ack_async_event(&event);
 	assert_int_equal(ibv_detach_mcast(ud.qp, &group, 0), 0);
 	end_destroy(&rc);
 	end_destroy(&ud);
