@@ -130,10 +130,11 @@ int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp 
 /* A peer on this host: from its first packet on it is reached through shared memory. */
 static void meet_peer(struct lane *lane, const struct qp *qp)
 {
-	uint32_t peer = qp->attr.dest_qp_num;
+	uint32_t peer;
 	bool is_near;
 
 	lane_lock(lane);
+	peer = qp->attr.dest_qp_num;
 	is_near = samehost_is_local(lane->samehost, &qp->av);
 	lane_unlock(lane);
 	if (is_near && peer > QPN_GSI && peer != QPN_MULTICAST)
@@ -270,30 +271,36 @@ int engine_destroy_qp(struct qp *qp)
 
 int engine_attach_mcast(struct qp *qp, const union ibv_gid *group)
 {
+	struct station *station = station_of(qp->adapter);
 	bool is_first = false, was_last = false;
 	int error;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
+	pthread_mutex_lock(&station->groups_lock);
 	error = mcast_attach(qp->adapter, qp, group, &is_first);
-	if (error || !is_first)
-		return error;
-	error = station_join(station_of(qp->adapter), group);
-	if (error)
-		mcast_detach(qp->adapter, qp, group, &was_last);
+	if (!error && is_first) {
+		error = station_join(station, group);
+		if (error)
+			mcast_detach(qp->adapter, qp, group, &was_last);
+	}
+	pthread_mutex_unlock(&station->groups_lock);
 	return error;
 }
 
 int engine_detach_mcast(struct qp *qp, const union ibv_gid *group)
 {
+	struct station *station = station_of(qp->adapter);
 	bool was_last = false;
 	int error;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
+	pthread_mutex_lock(&station->groups_lock);
 	error = mcast_detach(qp->adapter, qp, group, &was_last);
 	if (was_last)
-		station_leave(station_of(qp->adapter), group);
+		station_leave(station, group);
+	pthread_mutex_unlock(&station->groups_lock);
 	return error;
 }
 

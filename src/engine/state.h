@@ -50,7 +50,9 @@ struct station {
 	struct adapter adapter;
 	struct device_info info;
 	unsigned int opens;
-	pthread_mutex_t lock; /* guards all below */
+	pthread_mutex_t groups_lock; /* a group's members and our membership of it are one; held
+				      * before all others */
+	pthread_mutex_t lock;	     /* guards all below */
 	struct cds_list_head addresses, memberships;
 	unsigned int raw_users; /* raw packet QPs */
 	struct source raw_source;

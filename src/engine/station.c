@@ -313,6 +313,7 @@ int station_open(struct engine *engine, const struct device_info *info, const st
 	CDS_INIT_LIST_HEAD(&station->addresses);
 	CDS_INIT_LIST_HEAD(&station->memberships);
 	pthread_mutex_init(&station->lock, NULL);
+	pthread_mutex_init(&station->groups_lock, NULL);
 	if (adapter_init(&station->adapter, info->name, info->guid, engine->slot.number, host,
 			 station) < 0) {
 		free(station);
@@ -362,6 +363,7 @@ void station_close(struct station *station)
 		lane_unlock(engine->lanes[i]);
 	}
 	adapter_fini(&station->adapter);
+	pthread_mutex_destroy(&station->groups_lock);
 	pthread_mutex_destroy(&station->lock);
 	free(station);
 }
