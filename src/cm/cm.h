@@ -116,6 +116,7 @@ struct cm_id {
 	void *user; /* the caller's */
 	enum cm_state state;
 	bool is_passive, is_released, tells_exit, sent_mra;
+	bool is_confirmed; /* the peer took our REP, so its REQ does not come again */
 	uint8_t refusals;
 	uint32_t local, remote; /* communication ids */
 	uint32_t local_qpn, remote_qpn;

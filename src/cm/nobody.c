@@ -18,6 +18,7 @@ bool cm_answer_for_nobody(const struct cm_mad *to, struct cm_mad *mad)
 		mad->rej.reason = CM_REJ_INVALID_SERVICE_ID;
 		return true;
 	case CM_REP:
+	case CM_RTU:
 	case CM_LAP:
 		mad->rej.message = to->attribute == CM_REP ? CM_REJECTED_REP : CM_REJECTED_OTHER;
 		mad->rej.reason = CM_REJ_INVALID_COMM_ID;

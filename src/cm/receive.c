@@ -60,11 +60,12 @@ static void duplicate_req(struct cm *cm, struct cm_id *id, const struct cm_mad *
 	cm->counters.duplicates++;
 	if (id->state == CM_REP_SENT)
 		cm_resend(cm, id);
-	else if (id->state == CM_TIMEWAIT)
+	else if (id->state == CM_TIMEWAIT && !id->tells_exit)
 		cm_repeat_rejection(cm, id, now);
 	else if (id->state == CM_REQ_RCVD)
 		answer_mra(cm, id, CM_REJECTED_REQ);
-	else if (id->state == CM_DREQ_SENT) /* our REP did not arrive, and is void by now */
+	else if (id->state == CM_DREQ_SENT || id->state == CM_TIMEWAIT)
+		/* our REP did not arrive, and is void by now */
 		answer_rej(cm, &id->path, mad, CM_REJECTED_REQ, CM_REJ_STALE_CONN);
 }
 
@@ -79,8 +80,10 @@ static bool is_stale(struct cm *cm, const struct cm_path *path, const struct cm_
 		return false;
 	cm->counters.stale++;
 	answer_rej(cm, path, mad, CM_REJECTED_REQ, CM_REJ_STALE_CONN);
-	if (id->state == CM_ESTABLISHED || id->state == CM_REP_SENT)
+	if (id->state == CM_ESTABLISHED)
 		cm_send_dreq(cm, id, now);
+	else if (id->state == CM_REP_SENT) /* the program does not take it for connected yet */
+		cm_give_up(cm, id, now);
 	return true;
 }
 
@@ -159,9 +162,14 @@ static void receive_rtu(struct cm *cm, const struct cm_path *path, const struct 
 {
 	struct cm_id *id = find(cm, path, mad);
 
-	if (!id || id->state != CM_REP_SENT) {
+	if (!id) { /* of a process that had our slot before, perhaps */
+		cm->counters.unknown++;
+		answer_rej(cm, path, mad, CM_REJECTED_OTHER, CM_REJ_INVALID_COMM_ID);
+		return;
+	}
+	if (id->state != CM_REP_SENT) {
 		cm->counters.duplicates++;
-		if (id && id->state == CM_TIMEWAIT && !id->tells_exit)
+		if (id->state == CM_TIMEWAIT && !id->tells_exit)
 			cm_resend(cm, id); /* it crossed our REJ */
 		return;
 	}
@@ -258,6 +266,7 @@ static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct
 	case CM_ESTABLISHED:
 		was_connected = id->state == CM_ESTABLISHED;
 		id->state = CM_DREQ_RCVD; /* in which a release does not free */
+		id->is_confirmed = true;
 		id->deadline = UINT64_MAX;
 		cm_part(cm, id);
 		if (!was_connected)

@@ -92,17 +92,20 @@ void cm_close_and_tell(struct cm *cm, struct cm_id *id, enum cm_event_type type,
 void cm_enter_established(struct cm *cm, struct cm_id *id, uint64_t now)
 {
 	id->state = CM_ESTABLISHED;
+	id->is_confirmed = true;
 	id->deadline = UINT64_MAX;
 	cm_join_peer(cm, id, now);
 }
 
 void cm_enter_timewait(struct cm *cm, struct cm_id *id, bool tells_exit, uint64_t now)
 {
+	bool is_short = tells_exit && (id->is_confirmed || !id->is_passive);
+
 	cm_part(cm, id);
 	id->state = CM_TIMEWAIT;
 	id->tells_exit = tells_exit;
 	cm_set_deadline(cm, id,
-			now + (tells_exit     ? TIMEWAIT
+			now + (is_short	      ? TIMEWAIT
 			       : id->sent_mra ? REJECTED_MRA
 					      : REJECTED));
 }
@@ -320,7 +323,7 @@ void cm_farewell(struct cm *cm, uint64_t now)
 
 /* ---- time ---- */
 
-static void give_up(struct cm *cm, struct cm_id *id, uint64_t now)
+void cm_give_up(struct cm *cm, struct cm_id *id, uint64_t now)
 {
 	switch (id->state) {
 	case CM_REQ_SENT:
@@ -355,7 +358,7 @@ static void due(struct cm *cm, struct cm_id *id, uint64_t now)
 		return;
 	}
 	if (id->tries >= (id->state == CM_DREQ_SENT ? CM_DREQ_TRIES : CM_TRIES)) {
-		give_up(cm, id, now);
+		cm_give_up(cm, id, now);
 		return;
 	}
 	id->tries++;

@@ -49,5 +49,7 @@ void cm_tell(struct cm *cm, struct cm_id *id, enum cm_event_type type, const str
 void cm_send_rej(struct cm *cm, struct cm_id *id, enum cm_rejected message, uint16_t reason,
 		 const void *data, size_t length);
 void cm_send_dreq(struct cm *cm, struct cm_id *id, uint64_t now);
+/* Nobody answers what was sent. */
+void cm_give_up(struct cm *cm, struct cm_id *id, uint64_t now);
 
 #endif

@@ -16,6 +16,14 @@ static bool maybe(struct world *world, uint32_t share)
 	return rng_chance(&world->program, share);
 }
 
+/* The QP of another connection with the same listener, which it is thereby known to have lost. */
+static void take_over(struct pair *pair, const struct pair *other)
+{
+	pair->active.process = other->active.process;
+	pair->listener = other->listener;
+	pair->qpn = other->qpn;
+}
+
 void program_make(struct world *world)
 {
 	world->pair_count = 1 + (int)rng_below(&world->program, PAIRS);
@@ -23,12 +31,15 @@ void program_make(struct world *world)
 		struct pair *pair = &world->pairs[i];
 
 		pair->number = i;
+		pair->qpn = 0x100 + (uint32_t)i;
 		pair->is_sidr = maybe(world, 1500);
 		pair->active.process = &world->processes[rng_below(&world->program, PROCESSES)];
 		pair->listener = &world->processes[rng_below(&world->program, PROCESSES)];
 		pair->refusals = maybe(world, 2000) ? rng_below(&world->program, 7) : 0;
 		pair->passive.is_passive = true;
 		pair->active.is_sidr = pair->passive.is_sidr = pair->is_sidr;
+		if (i && maybe(world, 1000))
+			take_over(pair, pair - 1);
 		world_act(world, some_ms(world, 5000), ACT_CONNECT, &pair->active, NULL);
 	}
 	world->has_kills = maybe(world, 3000);
@@ -89,7 +100,7 @@ static void begin(struct world *world, struct pair *pair)
 		error = cm_sidr_request(&end->process->cm, end->id, &mad, world->now);
 	} else {
 		mad.req.service_id = SERVICE;
-		mad.req.qpn = 0x100 + (uint32_t)pair->number;
+		mad.req.qpn = pair->qpn;
 		error = cm_connect(&end->process->cm, end->id, &mad, world->now);
 	}
 	if (error)
@@ -106,6 +117,7 @@ static void answer(struct world *world, struct end *end)
 	if (end->is_sidr) {
 		mad.sidr_rep.status = maybe(world, 8000) ? CM_SIDR_VALID : CM_SIDR_REJECTED;
 		end->accepted = mad.sidr_rep.status == CM_SIDR_VALID;
+		end->answered_at = world->now;
 		if (cm_sidr_reply(cm, end->id, &mad, world->now))
 			world_fail(world, "cm_sidr_reply");
 		return;
@@ -125,9 +137,26 @@ static void answer(struct world *world, struct end *end)
 		world_act(world, some_ms(world, 500), ACT_DISCONNECT, end, NULL);
 }
 
+/* 12.9.8.3.1 */
+static void check_qp_is_connected_once(struct world *world, const struct end *end)
+{
+	const struct pair *own = pair_of(world, end);
+
+	for (int i = 0; i < world->pair_count; i++) {
+		const struct pair *pair = &world->pairs[i];
+
+		if (pair != own && pair->qpn == own->qpn && !pair->is_sidr && pair->passive.id &&
+		    pair->passive.id->state == CM_ESTABLISHED)
+			world_fail(world, "pair %d and pair %d have the same QP", own->number,
+				   pair->number);
+	}
+}
+
 static void connected(struct world *world, struct end *end)
 {
 	end->connected_at = world->now;
+	if (end->is_passive)
+		check_qp_is_connected_once(world, end);
 	if (maybe(world, 6000))
 		world_act(world, some_ms(world, 8000),
 			  maybe(world, 7000) ? ACT_DISCONNECT : ACT_RELEASE, end, NULL);
@@ -169,6 +198,13 @@ void program_act(struct world *world, const struct action *action)
 					end->id = NULL;
 				}
 			}
+		if (maybe(world, 5000))
+			world_act(world, some_ms(world, 3000), ACT_REVIVE, NULL, action->process);
+		return;
+	}
+	if (action->type == ACT_REVIVE) {
+		if (action->process->is_dead)
+			world_revive(world, action->process);
 		return;
 	}
 	if (action->type == ACT_NOTICE_DEATH) {
@@ -178,7 +214,7 @@ void program_act(struct world *world, const struct action *action)
 		return;
 	}
 	if (action->type == ACT_CONNECT) {
-		if (!end->process->is_dead)
+		if (!end->process->is_dead && !end->killed)
 			begin(world, pair_of(world, end));
 		return;
 	}
@@ -194,6 +230,8 @@ void program_act(struct world *world, const struct action *action)
 	case ACT_DISCONNECT:
 		result = cm_disconnect(&end->process->cm, end->id, world->now);
 		end->disconnected |= result >= 0;
+		if (result == 1)
+			end->answered_at = world->now;
 		break;
 	case ACT_RELEASE:
 		release(world, end);
@@ -215,10 +253,15 @@ static void told_request(struct process *process, struct cm_id *id, const struct
 		world_fail(world, "pair %d: a request to another process", pair->number);
 	if (pair->refusals) {
 		pair->refusals--;
+		pair->refused++;
 		if (maybe(world, 5000))
 			cm_refuse(&process->cm, id, CM_REJ_INVALID_SERVICE_ID);
 		else
 			cm_forget(&process->cm, id);
+		return;
+	}
+	if (end->killed) { /* who is there now does not listen */
+		cm_refuse(&process->cm, id, CM_REJ_INVALID_SERVICE_ID);
 		return;
 	}
 	/* a rejection is not remembered for ever, should all its copies get lost */
@@ -253,6 +296,16 @@ static bool is_over(const struct end *end)
 	return end->refused || end->unreachable || end->ended || end->rejected;
 }
 
+/* Nobody listens yet: that is tried again a few times before it is told. */
+static void check_patience(struct world *world, const struct end *end, const struct cm_mad *mad)
+{
+	const struct pair *pair = pair_of(world, end);
+
+	if (mad->rej.reason == CM_REJ_INVALID_SERVICE_ID && pair->refused <= CM_REFUSALS &&
+	    !world->weather.duplication && !world->has_kills)
+		world_fail(world, "pair %d: refused after %u times", pair->number, pair->refused);
+}
+
 void program_event(struct process *process, struct cm_id *id, const struct cm_event *event)
 {
 	struct world *world = process->world;
@@ -277,18 +330,21 @@ void program_event(struct process *process, struct cm_id *id, const struct cm_ev
 		connected(world, end);
 		break;
 	case CM_EVENT_REJ:
+		check_patience(world, end, event->mad);
 		once(world, end, &end->refused,
 		     !is_over(end) && !end->connected && !end->established, "of a rejection");
 		break;
 	case CM_EVENT_UNREACHABLE:
 		once(world, end, &end->unreachable,
 		     !is_over(end) && !end->connected && !end->established, "that nobody answers");
+		end->ended_at = world->now;
 		break;
 	case CM_EVENT_DISCONNECTED:
 		once(world, end, &end->ended,
 		     !is_over(end) &&
 			 (end->is_passive ? end->connected || end->disconnected : end->established),
 		     "of the end");
+		end->ended_at = world->now;
 		if (maybe(world, 7000))
 			world_act(world, some_ms(world, 3000),
 				  maybe(world, 7000) ? ACT_DISCONNECT : ACT_RELEASE, end, NULL);
@@ -319,18 +375,41 @@ static bool is_missed(struct world *world, const struct end *end, const struct e
 	       peer->process->died_at < end->connected_at + 12 * SECOND;
 }
 
+/* Where nothing gets lost, who disconnected is told when the peer has. */
+static void check_promptness(struct world *world, const struct end *end, const struct end *peer)
+{
+	if (world->weather.loss == 0 && end->disconnected && peer->answered_at && !has_gone(end) &&
+	    end->ended_at > peer->answered_at + world->weather.delay + 1)
+		world_fail(world, "%s is told of the answer %.3f s late", name_of(world, end),
+			   (double)(end->ended_at - peer->answered_at) / SECOND);
+}
+
+static void compare_sidr(struct world *world, const struct pair *pair)
+{
+	const struct end *a = &pair->active, *p = &pair->passive;
+
+	if (!a->began || has_gone(a))
+		return;
+	if (!a->responses && !a->unreachable && !p->killed &&
+	    !(p->began && !has_gone(p) && !p->accepted))
+		world_fail(world, "pair %d: no word of the service", pair->number);
+	if (a->unreachable && p->accepted && !p->killed &&
+	    p->answered_at + 20 * SECOND < a->ended_at)
+		world_fail(world, "pair %d: the answer of the service did not come", pair->number);
+}
+
 static void compare(struct world *world, struct pair *pair)
 {
 	struct end *a = &pair->active, *p = &pair->passive;
 	bool a_up = a->established && !a->ended && !a->disconnected;
 	bool p_up = p->connected && !p->ended && !p->disconnected;
 
-	if (!a->began || pair->is_sidr) {
-		if (a->began && !has_gone(a) && !a->responses && !a->unreachable && !p->killed &&
-		    !(p->began && !has_gone(p) && !p->accepted))
-			world_fail(world, "pair %d: no word of the service", pair->number);
+	if (pair->is_sidr)
+		compare_sidr(world, pair);
+	if (!a->began || pair->is_sidr)
 		return;
-	}
+	check_promptness(world, a, p);
+	check_promptness(world, p, a);
 	if (!has_gone(a) && !a->responses && !a->refused && !a->unreachable &&
 	    !(p->id && p->id->state == CM_REQ_RCVD))
 		world_fail(world, "pair %d: no word of the request", pair->number);
@@ -351,7 +430,7 @@ static void compare(struct world *world, struct pair *pair)
 
 		if (!has_gone(end) && end->disconnected && !end->ended && !end->refused)
 			world_fail(world, "%s disconnected, and was not told", name_of(world, end));
-		if (!has_gone(end) && end->ended && !end->exits && end->id->state == CM_TIMEWAIT)
+		if (!has_gone(end) && end->ended && !end->exits && end->id->state != CM_DREQ_RCVD)
 			world_fail(world, "%s never leaves the time-wait", name_of(world, end));
 	}
 }

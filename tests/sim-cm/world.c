@@ -8,6 +8,8 @@
 
 #include "world.h"
 
+enum { NOBODYS_HOST = 99 };
+
 void world_fail(struct world *world, const char *format, ...)
 {
 	va_list values;
@@ -85,7 +87,8 @@ static void send_mad(struct cm *cm, const struct cm_path *path, const uint8_t *m
 
 	if (process->is_dead)
 		world_fail(process->world, "a dead process sent");
-	carry(process->world, process->host, path->dgid.raw[15], mad);
+	if (path->dgid.raw[15] != NOBODYS_HOST)
+		carry(process->world, process->host, path->dgid.raw[15], mad);
 }
 
 static struct process *process_at(struct world *world, int host, uint32_t slot)
@@ -111,11 +114,30 @@ static void answer_for_nobody(struct world *world, const struct message *message
 	carry(world, message->to, message->from, bytes);
 }
 
+/* Who knows the numbers of a connection, and sends from another host, moves nothing. */
+static void forge(struct world *world, struct process *process, const uint8_t *seen)
+{
+	static const enum cm_attribute kinds[] = {CM_REJ, CM_DREQ, CM_DREP, CM_RTU, CM_SIDR_REP};
+	struct cm_path path = world_path(process, NOBODYS_HOST);
+	struct cm_mad mad, forged = {0};
+	uint8_t bytes[MAD_BYTES];
+
+	cm_mad_unpack(&mad, seen, MAD_BYTES);
+	forged.attribute = kinds[rng_below(&world->net, sizeof(kinds) / sizeof(kinds[0]))];
+	forged.local_id = mad.local_id;
+	forged.remote_id = mad.remote_id;
+	forged.transaction = mad.transaction;
+	cm_mad_pack(bytes, &forged);
+	cm_receive(&process->cm, &path, bytes, MAD_BYTES, world->now);
+}
+
 static void hand(struct world *world, struct process *process, const struct message *message)
 {
 	struct cm_path path = world_path(process, message->from);
 
 	world->delivered++;
+	if (rng_chance(&world->net, world->weather.forgeries))
+		forge(world, process, message->mad);
 	cm_receive(&process->cm, &path, message->mad, MAD_BYTES, world->now);
 }
 
@@ -189,6 +211,14 @@ void world_kill(struct world *world, struct process *process)
 	}
 }
 
+void world_revive(struct world *world, struct process *process)
+{
+	world_note(world, "process %d.%u lives again", process->host, process->slot);
+	process->is_dead = false;
+	memset(process->watches, 0, sizeof(process->watches));
+	cm_init(&process->cm, process->slot, &host, process);
+}
+
 void world_make(struct world *world, uint64_t seed, bool is_verbose)
 {
 	memset(world, 0, sizeof(*world));
@@ -200,7 +230,8 @@ void world_make(struct world *world, uint64_t seed, bool is_verbose)
 	rng_seed(&world->hosts, seed, 3);
 	world->weather = (struct weather){
 	    .loss = rng_chance(&world->net, 3000) ? 0 : rng_below(&world->net, 2000),
-	    .duplication = rng_below(&world->net, 2000),
+	    .duplication = rng_chance(&world->net, 2000) ? 0 : rng_below(&world->net, 2000),
+	    .forgeries = rng_chance(&world->net, 5000) ? 0 : rng_below(&world->net, 500),
 	    .delay = (1 + rng_below(&world->net, 300)) * MS,
 	    .calm_at = UINT64_MAX,
 	};
@@ -232,13 +263,26 @@ void world_act(struct world *world, uint64_t after, enum action_type type, struc
 	    (struct action){world->now + after, type, end, process};
 }
 
-static bool run_process(struct world *world, struct process *process, uint64_t next)
+/* The process whose deadline comes first, if it is one before `next`. */
+static bool run_one(struct world *world, uint64_t next)
 {
-	if (process->is_dead || cm_deadline(&process->cm) > next)
+	struct process *first = NULL;
+	uint64_t deadline = next;
+
+	for (int i = 0; i < PROCESSES; i++) {
+		struct process *process = &world->processes[i];
+
+		if (process->is_dead || cm_deadline(&process->cm) > deadline ||
+		    cm_deadline(&process->cm) == UINT64_MAX)
+			continue;
+		deadline = cm_deadline(&process->cm);
+		first = process;
+	}
+	if (!first)
 		return false;
-	if (world->now < cm_deadline(&process->cm))
-		world->now = cm_deadline(&process->cm);
-	cm_run(&process->cm, world->now);
+	if (world->now < deadline)
+		world->now = deadline;
+	cm_run(&first->cm, world->now);
 	return true;
 }
 
@@ -247,7 +291,6 @@ void world_run(struct world *world, uint64_t until)
 	for (;;) {
 		int message = -1, action = -1;
 		uint64_t next = until;
-		bool ran = false;
 
 		for (int i = 0; i < world->message_count; i++)
 			if (world->messages[i].at < next) {
@@ -259,9 +302,7 @@ void world_run(struct world *world, uint64_t until)
 				next = world->actions[i].at;
 				action = i;
 			}
-		for (int i = 0; i < PROCESSES && !ran; i++)
-			ran = run_process(world, &world->processes[i], next);
-		if (ran)
+		if (run_one(world, next))
 			continue;
 		if (action < 0 && message < 0)
 			break;

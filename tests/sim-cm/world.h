@@ -48,7 +48,8 @@ struct end {
 	bool is_passive, is_sidr;
 	bool began, accepted, established, rejected, disconnected, released, killed;	 /* did */
 	unsigned int requests, responses, refused, unreachable, connected, ended, exits; /* told */
-	uint64_t connected_at, asked_at;
+	uint64_t connected_at, asked_at, ended_at;
+	uint64_t answered_at; /* the peer's DREQ, or lookup */
 };
 
 struct pair {
@@ -56,6 +57,8 @@ struct pair {
 	bool is_sidr;
 	struct process *listener;
 	unsigned int refusals; /* how often the listener is not there yet */
+	unsigned int refused;  /* and was not */
+	uint32_t qpn;	       /* the active end's */
 	struct end active, passive;
 };
 
@@ -72,6 +75,7 @@ enum action_type {
 	ACT_DISCONNECT,
 	ACT_RELEASE,
 	ACT_KILL,
+	ACT_REVIVE,
 	ACT_NOTICE_DEATH,
 };
 
@@ -84,6 +88,7 @@ struct action {
 
 struct weather {
 	uint32_t loss, duplication; /* of ten thousand */
+	uint32_t forgeries;	    /* come besides, from a host that is nobody's */
 	uint64_t delay;		    /* at most */
 	uint64_t calm_at;	    /* from here on all arrives */
 };
@@ -119,6 +124,8 @@ void world_act(struct world *world, uint64_t after, enum action_type type, struc
 struct cm_path world_path(const struct process *from, int to_host);
 /* The kernel has closed its sockets; nothing more is sent. */
 void world_kill(struct world *world, struct process *process);
+/* Another one takes its slot. */
+void world_revive(struct world *world, struct process *process);
 
 /* ---- program.c ---- */
 
