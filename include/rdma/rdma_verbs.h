@@ -280,7 +280,7 @@ static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *
  * made.
  * Returns 1, or -1 with errno set. How the work request ended is wc->status.
  * Errors: EINTR: a signal came while it waited; EAGAIN: the channel's descriptor is O_NONBLOCK and
- * there is none.
+ * there is none; EOVERFLOW: the queue of completions has overrun.
  * Man: rdma_get_send_comp(3).
  */
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
@@ -306,7 +306,7 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 		assert(cq == id->send_cq && context == id);
 		ibv_ack_cq_events(cq, 1);
 	}
-	return ret < 0 ? rdma_seterrno(ret) : ret;
+	return ret < 0 ? rdma_seterrno(-ret) : ret; /* EOVERFLOW: the CQ is in error */
 }
 
 /*
@@ -314,7 +314,7 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
  * rdma_create_qp() or rdma_create_srq() made.
  * Returns 1, or -1 with errno set. How the work request ended is wc->status.
  * Errors: EINTR: a signal came while it waited; EAGAIN: the channel's descriptor is O_NONBLOCK and
- * there is none.
+ * there is none; EOVERFLOW: the queue of completions has overrun.
  * Man: rdma_get_recv_comp(3).
  */
 static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
@@ -339,7 +339,7 @@ static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 		assert(cq == id->recv_cq && context == id);
 		ibv_ack_cq_events(cq, 1);
 	}
-	return ret < 0 ? rdma_seterrno(ret) : ret;
+	return ret < 0 ? rdma_seterrno(-ret) : ret; /* EOVERFLOW: the CQ is in error */
 }
 
 #ifdef __cplusplus

@@ -219,11 +219,8 @@ static int accept_connection(struct id *id, const struct rdma_conn_param *param)
 	set_param(id, param);
 	id->retry_count = retries; /* both the request's: each side says what the other is to do */
 	id->rnr_retry_count = rnr_retries;
-	if (id->cm.qp) {
-		error = qp_move(id, IBV_QPS_RTR);
-		if (error == 0)
-			error = qp_move(id, IBV_QPS_RTS);
-	}
+	if (id->cm.qp)
+		error = qp_connect(id);
 	if (error)
 		return error;
 	if (id->cm.qp_type == IBV_QPT_XRC_RECV)
@@ -448,11 +445,8 @@ static void told_response(struct cm *cm, struct id *id, const struct cm_mad *mad
 	id->rnr_retry_count = rep->rnr_retry_count;
 	id->responder_resources = at_most(id->responder_resources, rep->initiator_depth);
 	id->initiator_depth = at_most(id->initiator_depth, rep->responder_resources);
-	if (id->cm.qp) {
-		error = qp_move(id, IBV_QPS_RTR);
-		if (error == 0)
-			error = qp_move(id, IBV_QPS_RTS);
-	}
+	if (id->cm.qp)
+		error = qp_connect(id);
 	if (error) {
 		cm_reject(cm, id->conn, CM_REJ_NO_RESOURCES, NULL, 0, manager_now());
 		id->state = ID_CLOSED;

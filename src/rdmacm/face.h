@@ -240,6 +240,8 @@ void ids_each(void (*visit)(struct id *id, void *data), void *data);
 int qp_attr_of(struct id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask);
 /* Moves the id's QP; 0 or a positive errno. */
 int qp_move(struct id *id, enum ibv_qp_state state);
+/* To RTS, from INIT once more: what the QP allows is known by now. */
+int qp_connect(struct id *id);
 bool id_is_datagram(const struct id *id);
 /* ROUTE_RESOLVED is told. */
 void id_set_route(struct id *id, uint8_t mtu, uint8_t traffic_class, uint8_t hop_limit);

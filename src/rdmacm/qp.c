@@ -14,6 +14,20 @@ bool id_is_datagram(const struct id *id)
 	return id->cm.qp_type == IBV_QPT_UD;
 }
 
+/* As the kernel's manager has it: nothing before there is a connection, and reading only as far as
+ * the connection says. */
+static unsigned int access_of(const struct id *id)
+{
+	unsigned int access = IBV_ACCESS_REMOTE_WRITE;
+
+	if (!id->conn)
+		return 0;
+	if (id->responder_resources && id->cm.qp_type != IBV_QPT_UC)
+		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			  IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
+	return access;
+}
+
 static void init_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	attr->port_num = id->cm.port_num;
@@ -23,9 +37,7 @@ static void init_attr(struct id *id, struct ibv_qp_attr *attr, int *mask)
 		*mask |= IBV_QP_QKEY;
 		return;
 	}
-	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (id->cm.qp_type != IBV_QPT_UC)
-		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	attr->qp_access_flags = access_of(id);
 	*mask |= IBV_QP_ACCESS_FLAGS;
 }
 
@@ -90,6 +102,15 @@ int qp_move(struct id *id, enum ibv_qp_state state)
 	int mask, error = qp_attr_of(id, state, &attr, &mask);
 
 	return error ? error : ibv_modify_qp(id->cm.qp, &attr, mask);
+}
+
+int qp_connect(struct id *id)
+{
+	int error = qp_move(id, IBV_QPS_INIT);
+
+	if (error == 0)
+		error = qp_move(id, IBV_QPS_RTR);
+	return error ? error : qp_move(id, IBV_QPS_RTS);
 }
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
