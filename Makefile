@@ -22,7 +22,7 @@ check: deps-check all
 	@scripts/check $(BUILD) $(CTEST_ARGS)
 
 bench: deps-bench all
-	@bench/run
+	@$(BUILD)/bin/verbatim bench --output $(BUILD)/bench $(BENCH_ARGS)
 
 # clang, clang-tidy and cppcheck over all sources, then the sanitizers: some minutes each; `make check` has a part of them.
 lint: deps-lint

@@ -17,6 +17,7 @@ bare() { env -u LD_LIBRARY_PATH -u LD_PRELOAD "$@"; }
 bare "$prefix/bin/verbatim" run ls /sys/class/infiniband >"$work/view"
 bare "$prefix/bin/ibv_devinfo" -l | sed '1d; s/[[:space:]]//g; /^$/d' | sort >"$work/listed"
 [ -s "$work/view" ] && sort "$work/view" | cmp - "$work/listed" || fail "the installed tools see other devices"
+bare "$prefix/bin/verbatim" bench --quick --only process --output "$work/bench" >/dev/null 2>"$work/log" || fail "$(cat "$work/log")"
 for page in man1/verbatim.1 man3/ibv_reg_mr.3 man3/ibv_wc_read_opcode.3 man3/rdma_connect.3 man3/riomap.3 man3/verbatim_set_pkeys.3 man7/rdma_cm.7; do
 	[ -s "$prefix/share/man/$page" ] || fail "no man page $page"
 done

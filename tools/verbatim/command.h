@@ -20,6 +20,7 @@ int command_run(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_explain(int argc, char **argv);
 int command_counters(int argc, char **argv);
+int command_bench(int argc, char **argv);
 
 /*
  * The directory that holds our libraries, seen from where this program lies: the build tree's, or

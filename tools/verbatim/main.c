@@ -24,6 +24,8 @@ static const struct command commands[] = {
     {"explain", command_explain, "explain [NUMBER|NAME]                  say what a reason means"},
     {"counters", command_counters,
      "counters [PID...]                      what connection managers here have counted"},
+    {"bench", command_bench,
+     "bench [OPTIONS]                        measure RDMA on this machine, next to its peers"},
     {"help", command_help, "help                                   this text"},
     {"version", command_version, NULL},
     {"--help", command_help, NULL},

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is measured, and how: a program is run, alone or as server and client, and one figure read from what it prints."""
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+GROUPS = ("process", "host", "udp", "events")
+LIMIT_S = 20  # a single run
+MIB = 1 << 20
+
+
+class Unusable(Exception):
+    """There is nothing to measure on, and why."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """A program of others. Without one that is ours to measure with nothing goes; a peer is left out."""
+    program: str
+    package: str
+    is_ours: bool = False
+
+
+PERFTEST = Need("ib_send_bw", "perftest", True)
+UCX = Need("ucx_perftest", "ucx-utils")
+LIBFABRIC = Need("fi_pingpong", "libfabric-bin")
+IPERF = Need("iperf3", "iperf3")
+QPERF = Need("qperf", "qperf")
+
+
+@dataclass(frozen=True)
+class Item:
+    name: str
+    title: str
+    unit: str  # "ns", "B/s" or "1/s"
+    groups: tuple
+    run: Callable
+    needs: Optional[Need] = None
+    is_ours: bool = True  # a failure is one of this library, or of the machine's own ceilings
+
+
+class Machine:
+    """Runs programs here, ours by way of `verbatim run`."""
+
+    def __init__(self, address):
+        self.address = address
+        self.here = os.environ["VERBATIM_BENCH"]
+        self.verbatim = os.environ["VERBATIM_COMMAND"]
+        self.device, self.gid = self.find_gid()
+
+    def describe(self, rounds):
+        return "device %s, GID %s (%s); %d processors, Linux %s; medians of %d rounds" % (
+            self.device, self.gid, self.address, os.cpu_count(), os.uname().release, rounds)
+
+    @staticmethod
+    def missing(items):
+        return sorted({i.needs for i in items if i.needs and not shutil.which(i.needs.program)}, key=lambda n: n.program)
+
+    def output(self, command, **settings):
+        """What a program prints; nothing if it fails or takes too long."""
+        try:
+            done = subprocess.run(command, env=dict(os.environ, **settings), capture_output=True, text=True, timeout=LIMIT_S)
+        except (subprocess.TimeoutExpired, OSError):
+            return ""
+        return done.stdout if done.returncode == 0 else ""
+
+    def ours(self, *command):
+        return (self.verbatim, "run", "--") + command
+
+    def find_gid(self):
+        """Device and index of the RoCE v2 GID that is the address, from what a user would look at."""
+        gid = self.address if ":" in self.address else "::ffff:" + self.address
+        device = None
+        for line in self.output(self.ours(os.path.join(os.path.dirname(self.verbatim), "ibv_devinfo"), "-v")).splitlines():
+            if line.startswith("hca_id:"):
+                device = line.split()[1]
+            found = re.search(r"GID\[\s*(\d+)\]:\s*([^,\s]+)", line)
+            if found and found[2] == gid and "RoCE v1" not in line:
+                return device, found[1]
+        raise Unusable("no device has the address %s; `verbatim doctor` tells which there are" % self.address)
+
+    def hop(self):
+        return self.ceiling("hop") or float("inf")
+
+    def ceiling(self, *arguments):
+        return number(self.output([os.path.join(self.here, "ceiling"), *map(str, arguments)]))
+
+    def inside(self, *arguments):
+        return number(self.output([os.path.join(self.here, "inside"), *map(str, arguments)]))
+
+    def pair(self, server, client, port, **settings):
+        """What the client prints, of a server that listens at the port first."""
+        environment = dict(os.environ, **settings)
+        with subprocess.Popen(server, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                if not wait_listening(process, port):
+                    return ""
+                return self.output(client, **settings)
+            finally:
+                try:
+                    process.wait(timeout=1)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+    def perftest(self, program, size, iterations, *options, **settings):
+        """The columns of the line for this size."""
+        port = free_port()
+        command = self.ours(program, "-d", self.device, "-x", self.gid, "-p", str(port), "-F", "-s", str(size), "-n",
+                            str(iterations), *options)
+        for line in reversed(self.pair(command, command + (self.address,), port, **settings).splitlines()):
+            columns = line.split()
+            if len(columns) >= 5 and columns[0] == str(size):
+                return columns
+        return None
+
+
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def is_listening(port):
+    wanted = ":%04X" % port
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as lines:
+                if any(c[1].endswith(wanted) and c[3] == "0A" for c in map(str.split, lines)):
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+def wait_listening(process, port):
+    until = time.monotonic() + 5
+    while time.monotonic() < until and process.poll() is None:
+        if is_listening(port):
+            return True
+        time.sleep(.01)
+    return False
+
+
+def free_port():
+    while True:
+        port = random.randrange(19000, 27000)
+        if not is_listening(port):
+            return port
+
+
+# ---- ours ----
+
+def iterations(size):
+    return 300 if size >= MIB else 3000 if size >= 65536 else 20000
+
+
+def latency(operation, size, *options, **settings):
+    """Typical, in nanoseconds: one way, and there and back for a READ."""
+    def run(machine):
+        columns = machine.perftest("ib_%s_lat" % operation, size, 5000, *options, **settings)
+        return columns and number(columns[4]) * 1000
+    return run
+
+
+def bandwidth(operation, size, *options, **settings):
+    """Bytes a second; perftest's MB are 2^20."""
+    def run(machine):
+        columns = machine.perftest("ib_%s_bw" % operation, size, iterations(size), *options, **settings)
+        return columns and number(columns[3]) * MIB
+    return run
+
+
+def rate(*options, **settings):
+    def run(machine):
+        columns = machine.perftest("ib_send_bw", 8, 200000, *options, **settings)
+        return columns and number(columns[4]) * 1e6
+    return run
+
+
+def within(operation, size, count):
+    return lambda machine: machine.inside(operation, size, count)
+
+
+def within_bandwidth(operation, size, count):
+    def run(machine):
+        nanoseconds = machine.inside(operation, size, count)
+        return nanoseconds and size / nanoseconds * 1e9
+    return run
+
+
+# ---- peers ----
+
+def ucx(test, size, count, column, scale, transports="posix,cma,self"):
+    def run(machine):
+        port = free_port()
+        settings = {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error"}
+        printed = machine.pair(["ucx_perftest", "-p", str(port)],
+                               ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n", str(count), "-f"],
+                               port, **settings)
+        columns = printed.splitlines()[-1].split() if printed else []
+        return number(columns[column]) * scale if len(columns) >= 8 else None
+    return run
+
+
+def fabric(size):
+    def run(machine):
+        port = free_port()
+        command = ["fi_pingpong", "-p", "shm", "-e", "rdm", "-I", "20000", "-S", str(size)]
+        printed = machine.pair(command + ["-B", str(port)], command + ["-P", str(port), "127.0.0.1"], port)
+        for columns in map(str.split, printed.splitlines()):
+            if columns and columns[0] == str(size):
+                return number(columns[6]) * 1000
+        return None
+    return run
+
+
+def tcp_latency(machine):
+    port = free_port()
+    printed = machine.pair(["qperf", "-lp", str(port)], ["qperf", "-lp", str(port), "-t", "1", "-uu", "127.0.0.1", "tcp_lat"], port)
+    found = re.search(r"latency\s*=\s*([\d.]+)", printed)
+    return found and float(found[1])
+
+
+def tcp_bandwidth(machine):
+    port = free_port()
+    printed = machine.pair(["iperf3", "-s", "-1", "-p", str(port)],
+                           ["iperf3", "-c", machine.address, "-p", str(port), "-t", "1", "-f", "m"], port)
+    found = re.search(r"([\d.]+) Mbits/sec.*receiver", printed)
+    return found and float(found[1]) * 1e6 / 8
+
+
+# ---- all of it ----
+
+UDP = {"VERBATIM_SAMEHOST": "off"}  # as between hosts, on the one path that every machine has
+SIZES = (1024, 4096, 65536, MIB)
+
+
+def size_name(size):
+    return "%d MiB" % (size // MIB) if size >= MIB else "%d KiB" % (size // 1024) if size >= 1024 else "%d B" % size
+
+
+def ceilings():
+    for size in (65536, MIB):
+        yield Item("memcpy/%d" % size, "memcpy, " + size_name(size), "B/s", ("process", "host"),
+                   lambda m, s=size: m.ceiling("memcpy", s))
+    for size in (1024, 4096):
+        yield Item("udp-bw/%d" % size, "plain UDP, packets of " + size_name(size), "B/s", ("udp",),
+                   lambda m, s=size: m.ceiling("udp-bw", s))
+    for size in (8, 4096):
+        yield Item("udp-lat/%d" % size, "plain UDP, %s one way" % size_name(size), "ns", ("udp",),
+                   lambda m, s=size: m.ceiling("udp-lat", s))
+
+
+def of_ours():
+    for operation in ("send", "write"):
+        yield Item("inside-%s-lat/8" % operation, operation.upper() + " 8 B within a process", "ns", ("process",),
+                   within(operation, 8, 20000))
+        yield Item("inside-%s-bw/65536" % operation, operation.upper() + " 64 KiB within a process", "B/s", ("process",),
+                   within_bandwidth(operation, 65536, 5000))
+    for operation in ("send", "write", "read"):
+        for size in (8, 4096):
+            title = "%s %s%s" % (operation.upper(), size_name(size), " there and back" if operation == "read" else " one way")
+            yield Item("%s-lat/%d" % (operation, size), title, "ns", ("host",),
+                       latency(operation, size), PERFTEST)
+            yield Item("udp-%s-lat/%d" % (operation, size), title + " over UDP", "ns", ("udp",),
+                       latency(operation, size, **UDP), PERFTEST)
+        for size in SIZES:
+            yield Item("%s-bw/%d" % (operation, size), "%s %s" % (operation.upper(), size_name(size)), "B/s", ("host",),
+                       bandwidth(operation, size), PERFTEST)
+        for mtu in (1024, 4096):
+            yield Item("udp-%s-bw/%d" % (operation, mtu), "%s 64 KiB over UDP, path MTU %d" % (operation.upper(), mtu),
+                       "B/s", ("udp",), bandwidth(operation, 65536, "-m", str(mtu), **UDP), PERFTEST)
+    yield Item("send-rate", "SEND 8 B, messages a second", "1/s", ("host",), rate(), PERFTEST)
+    yield Item("udp-send-rate", "SEND 8 B over UDP, messages a second", "1/s", ("udp",), rate(**UDP), PERFTEST)
+    yield Item("udp-list-rate", "SEND 8 B over UDP in lists of 32, messages a second", "1/s", ("udp",),
+               rate("-l", "32", **UDP), PERFTEST)
+    yield Item("send-event-lat", "SEND 8 B, both sleep", "ns", ("events",), latency("send", 8, "-e"), PERFTEST)
+    yield Item("udp-event-lat", "SEND 8 B over UDP, both sleep", "ns", ("events",), latency("send", 8, "-e", **UDP), PERFTEST)
+
+
+def of_peers():
+    def peer(*arguments):
+        return Item(*arguments, is_ours=False)
+    yield peer("ucx-am-lat", "UCX active message 8 B", "ns", ("host",), ucx("ucp_am_lat", 8, 50000, 1, 1000), UCX)
+    yield peer("ucx-am-rate", "UCX active message 8 B, messages a second", "1/s", ("host",), ucx("ucp_am_bw", 8, 500000, 7, 1), UCX)
+    yield peer("ucx-am-bw", "UCX active message 1 MiB", "B/s", ("host",), ucx("ucp_am_bw", MIB, 1000, 5, MIB), UCX)
+    yield peer("ucx-put-bw", "UCX put 1 MiB", "B/s", ("host",), ucx("ucp_put_bw", MIB, 1000, 5, MIB), UCX)
+    yield peer("ucx-tcp-lat", "UCX over TCP 8 B", "ns", ("udp",), ucx("ucp_am_lat", 8, 5000, 1, 1000, "tcp,self"), UCX)
+    yield peer("shm-lat", "libfabric shm 64 B", "ns", ("host",), fabric(64), LIBFABRIC)
+    yield peer("tcp-lat", "TCP, both sleep (qperf)", "ns", ("events",), tcp_latency, QPERF)
+    yield peer("tcp-bw", "TCP (iperf3)", "B/s", ("udp",), tcp_bandwidth, IPERF)
+
+
+def items(only):
+    groups = set(only or GROUPS)
+    return [item for make in (ceilings, of_ours, of_peers) for item in make() if groups & set(item.groups)]

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# bench.sh BUILD: `verbatim bench` measures, compares and writes what it says; and says what it lacks. No figure is judged.
+set -eu
+verbatim=$1/bin/verbatim
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+"$verbatim" bench --rounds 2 --only process --output "$work/out" >"$work/table" 2>"$work/progress" || fail "$(cat "$work/progress")"
+[ "$(cat "$work/progress")" = "round 1 of 2
+round 2 of 2" ] || fail "the progress of two rounds: $(cat "$work/progress")"
+grep -q "SEND 8 B within a process .* us" "$work/table" || fail "no latency: $(cat "$work/table")"
+python3 - "$work/out/results.json" <<'END' || fail "$(cat "$work/out/results.json")"
+import json, sys
+results = json.load(open(sys.argv[1]))
+median = {r["name"]: r["median"] for r in results["results"]}
+assert set(median) == {"memcpy/65536", "memcpy/1048576", "inside-send-lat/8", "inside-write-lat/8", "inside-send-bw/65536",
+                       "inside-write-bw/65536"}, median
+assert all(v > 0 for v in median.values()) and all(r["least"] <= r["median"] <= r["most"] for r in results["results"])
+assert len(results["comparisons"]) == 2
+for c in results["comparisons"]:
+    assert abs(c["ratio"] - median[c["ours"]] / median[c["other"]]) < 1e-3 and c["is_met"] == (c["ratio"] >= c["wanted"]), c
+assert sum(results["placements"].values()) == 2 * len(median)
+END
+
+! "$verbatim" bench --only nonsense 2>"$work/error" || fail "a group that is none"
+grep -q "nonsense" "$work/error" || fail "does not name the group: $(cat "$work/error")"
+! "$verbatim" bench --rounds 0 2>"$work/error" || fail "no round"
+! "$verbatim" bench --only process --address 192.0.2.77 --output "$work/out" 2>"$work/error" || fail "an address that is nobody's"
+grep -q "192.0.2.77" "$work/error" || fail "does not name the address: $(cat "$work/error")"
+mkdir "$work/path"
+ln -s /usr/bin/python3 "$work/path/python3"
+! PATH=$work/path "$verbatim" bench --only host --output "$work/none" 2>"$work/error" || fail "it measures without perftest"
+grep -q "apt-get install perftest" "$work/error" || fail "does not name the package: $(cat "$work/error")"
+[ ! -e "$work/none" ] || fail "it wrote something"
