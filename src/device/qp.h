@@ -28,6 +28,7 @@ struct cq;
 struct home;
 struct ledger;
 struct line;
+struct opening;
 struct pd;
 struct requester;
 struct responder;
@@ -114,10 +115,12 @@ struct qp {
 	uint8_t lane; /* its number, set by the host at creation; a simulation has lane 0 alone */
 
 	/* XRC_RECV with SRQs in other processes; under the lane's lock */
-	struct home *home;     /* the engine's: where its packets go; NULL: all are for us */
-	struct line *line;     /* the engine's, of a branch: to its home. A branch is what a QP of
-				  another process is here, whose number it has */
-	struct ledger *ledger; /* a branch's: kept up to date; NULL: no branch */
+	struct home *home;	 /* the engine's: where its packets go; NULL: all are for us */
+	struct line *line;	 /* the engine's, of a branch: to its home. A branch is what a QP of
+				    another process is here, whose number it has */
+	struct opening *opening; /* the engine's: this only stands for a QP of another process */
+	atomic_bool is_orphan;	 /* and that one is gone */
+	struct ledger *ledger;	 /* a branch's: kept up to date; NULL: no branch */
 
 	struct send_queue sq;
 	struct recv_queue rq;

@@ -33,6 +33,11 @@ void engine_set_face(const struct engine_face *told)
 	face = *told;
 }
 
+const struct engine_face *engine_face(void)
+{
+	return &face;
+}
+
 /* ---- what adapters ask of their host ---- */
 
 static bool is_dead(const struct adapter *adapter)
@@ -73,6 +78,9 @@ static void host_async_event(struct adapter *adapter, const struct ibv_async_eve
 		branch_event(qp_of(event->element.qp), event->event_type);
 		return;
 	}
+	if (is_of_qp(event->event_type) && event->element.qp->qp_type == IBV_QPT_XRC_RECV)
+		openings_tell(station_of(adapter)->engine, qp_of(event->element.qp),
+			      event->event_type);
 	if (face.async_event)
 		face.async_event(adapter, event);
 }
@@ -168,6 +176,7 @@ static void end(struct engine *engine)
 		close(engine->stop_fd);
 	slot_release(&engine->slot);
 	reachable_close(&engine->reachable);
+	openings_fini(&engine->openings);
 	pthread_mutex_destroy(&engine->groups.lock);
 	pthread_mutex_destroy(&engine->mail_lock);
 	pthread_mutex_destroy(&engine->stations_lock);
@@ -205,6 +214,7 @@ static int start(struct engine **result)
 	pthread_mutex_init(&engine->mail_lock, NULL);
 	group_list_init(&engine->groups);
 	neighbours_init(&engine->neighbours);
+	openings_init(&engine->openings);
 	reachable_open(&engine->reachable, engine->neighbours.are_reachable);
 	error = slot_take(&engine->slot);
 	while (error == 0 && engine->lane_count < lanes) {

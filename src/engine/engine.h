@@ -43,6 +43,12 @@ int engine_list_devices(struct device_info **devices);
 struct engine_face {
 	void (*cq_event)(struct cq *cq);
 	void (*async_event)(struct adapter *adapter, const struct ibv_async_event *event);
+	/*
+	 * Another process opens an XRC_RECV QP, and has it open until leave_qp(), which ends the QP
+	 * if nobody else has. False if it is about to go. The first is called with the lane's lock.
+	 */
+	bool (*visit_qp)(struct qp *qp);
+	void (*leave_qp)(struct qp *qp);
 };
 void engine_set_face(const struct engine_face *face);
 
@@ -69,6 +75,14 @@ int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp 
 int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 int engine_destroy_qp(struct qp *qp);
+
+/*
+ * An XRC_RECV QP of another process: one that stands for it, which the calls above take as well.
+ * EINVAL (noted) if there is none of that number in the domain.
+ */
+struct xrc_domain;
+int engine_open_qp(struct adapter *adapter, struct xrc_domain *domain, uint32_t number,
+		   struct qp **qp);
 
 struct comp_cntr;
 

@@ -8,11 +8,12 @@
 
 #include "engine/line.h"
 #include "engine/meeting.h"
+#include "engine/opening.h"
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "wire/headers.h"
 
-enum { LIFELINES = 1022 };
+enum { LIFELINES = 1022, OPENINGS = 1024 };
 
 static void take_packet(struct engine *engine, const struct meeting *meeting, size_t length)
 {
@@ -49,6 +50,8 @@ static void read_mail(struct engine *engine)
 			home_connect(engine, meeting);
 		else if (meeting && mail.is_ours && meeting->type == MEETING_BRANCH)
 			branch_open(engine, meeting, length, &mail);
+		else if (meeting && mail.is_ours && meeting->type == MEETING_VISIT)
+			opening_visit(engine, meeting, length, &mail);
 		else if (meeting && mail.is_ours && meeting->type >= MEETING_OFFER)
 			neighbours_read(engine, meeting, &mail);
 		mail_close_fds(&mail);
@@ -58,21 +61,23 @@ static void read_mail(struct engine *engine)
 void *mail_thread(void *data)
 {
 	struct engine *engine = data;
-	struct pollfd fds[2 + LIFELINES] = {
+	struct pollfd fds[2 + LIFELINES + OPENINGS] = {
 	    {.fd = engine->slot.fd, .events = POLLIN},
 	    {.fd = engine->stop_fd, .events = POLLIN},
 	};
-	unsigned int lines;
+	unsigned int lines, openings;
 	int timeout;
 
 	while (!fds[1].revents) {
 		lines = neighbours_poll(&engine->neighbours, fds + 2, LIFELINES, &timeout);
-		if (poll(fds, 2 + lines, timeout) < 0)
+		openings = openings_poll(&engine->openings, fds + 2 + lines, OPENINGS);
+		if (poll(fds, 2 + lines + openings, timeout) < 0)
 			continue;
 		pthread_mutex_lock(&engine->mail_lock);
 		if (fds[0].revents)
 			read_mail(engine);
 		neighbours_polled(engine, fds + 2, lines);
+		openings_polled(engine, fds + 2 + lines, openings);
 		pthread_mutex_unlock(&engine->mail_lock);
 	}
 	return NULL;

@@ -25,6 +25,7 @@ enum meeting_type {
 	/* line.h */
 	MEETING_LINE,	/* to oneself: QP `question` wants a line to `slot` */
 	MEETING_BRANCH, /* the file of a domain follows; with the line's end and its ledger */
+	MEETING_VISIT,	/* the file of a domain follows; to open QP `question`, with two sockets */
 	/* neighbours.h */
 	MEETING_OFFER,
 	MEETING_ACCEPT,

@@ -15,6 +15,7 @@
 #include "device/qp.h"
 #include "engine/line.h"
 #include "engine/neighbour.h"
+#include "engine/opening.h"
 #include "engine/progress.h"
 #include "engine/raw.h"
 #include "engine/state.h"
@@ -172,7 +173,7 @@ static void tell_branches(struct qp *qp)
 		home_changed(qp);
 }
 
-int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+int engine_modify_qp_soon(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct lane *lane = qp->seat->lane;
 	bool was_published;
@@ -193,17 +194,32 @@ int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	/* what peers may not do from now on they don't do any more */
 	if (was_published && (mask & (IBV_QP_STATE | IBV_QP_ACCESS_FLAGS)))
 		qp->adapter->host->quiesce(qp->adapter);
+	return error;
+}
+
+int engine_modify_qp(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int error;
+
+	if (is_dead(qp->adapter))
+		return refuse_forked();
+	if (qp->opening)
+		return opening_modify(qp, attr, mask);
+	error = engine_modify_qp_soon(qp, attr, mask);
 	if (!error && (mask & IBV_QP_DEST_QPN))
-		meet_peer(lane, qp);
+		meet_peer(qp->seat->lane, qp);
 	return error;
 }
 
 int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
 {
-	struct lane *lane = qp->seat->lane;
+	struct lane *lane;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
+	if (qp->opening)
+		return opening_query(qp, attr, init);
+	lane = qp->seat->lane;
 	lane_lock(lane);
 	transport_query_qp(qp, attr, init);
 	attr->rq_psn = home_psn(qp);
@@ -214,11 +230,14 @@ int engine_query_qp(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 int engine_attach_comp_cntr(struct qp *qp, struct comp_cntr *cntr,
 			    const struct ibv_qp_attach_comp_cntr_attr *attr)
 {
-	struct lane *lane = qp->seat->lane;
+	struct lane *lane;
 	int error;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
+	if (qp->opening)
+		return refuse(REASON_QP_ELSEWHERE, "QP %#x", qp->number);
+	lane = qp->seat->lane;
 	lane_lock(lane);
 	error = comp_cntr_attach(cntr, qp, attr);
 	lane_unlock(lane);
@@ -227,11 +246,14 @@ int engine_attach_comp_cntr(struct qp *qp, struct comp_cntr *cntr,
 
 int engine_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr)
 {
-	struct lane *lane = qp->seat->lane;
+	struct lane *lane;
 	int error;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
+	if (qp->opening)
+		return refuse(REASON_QP_ELSEWHERE, "QP %#x", qp->number);
+	lane = qp->seat->lane;
 	lane_lock(lane);
 	error = qp_limit_rate(qp, attr);
 	lane_unlock(lane);
@@ -244,11 +266,16 @@ int engine_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr)
 int engine_destroy_qp(struct qp *qp)
 {
 	struct seat *seat = qp->seat;
-	struct lane *lane = seat->lane;
+	struct lane *lane;
 	int error;
 
 	if (is_dead(qp->adapter))
 		return refuse_forked();
+	if (qp->opening) {
+		opening_free(qp);
+		return 0;
+	}
+	lane = seat->lane;
 	error = qp_unlist(qp);
 	if (error)
 		return error;

@@ -18,6 +18,7 @@
 #include "engine/lane.h"
 #include "engine/line.h"
 #include "engine/neighbours.h"
+#include "engine/opening.h"
 #include "engine/reachable.h"
 #include "engine/slot.h"
 
@@ -31,6 +32,7 @@ struct engine {
 	struct neighbours neighbours;
 	struct reachable reachable;
 	struct held held;
+	struct openings openings;
 	struct cds_list_head
 	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
 	pthread_mutex_t stations_lock;
@@ -90,6 +92,10 @@ struct adapter *engine_find_adapter(struct engine *engine, const union ibv_gid *
  * follows interfaces. */
 void *mail_thread(void *engine);
 void *watch_thread(void *engine);
+
+/* What the face wants told; engine_modify_qp() for who must not wait for the mail thread. */
+const struct engine_face *engine_face(void);
+int engine_modify_qp_soon(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 
 /* Sockets that a group has for each slot. */
 uint32_t host_lanes(void);

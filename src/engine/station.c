@@ -349,10 +349,11 @@ void station_close(struct station *station)
 	struct engine *engine = station->engine;
 	struct membership *membership, *next;
 
-	close_gone(station, NULL);
 	pthread_mutex_lock(&engine->stations_lock);
 	cds_list_del(&station->node);
 	pthread_mutex_unlock(&engine->stations_lock);
+	openings_close(engine, &station->adapter);
+	close_gone(station, NULL);
 	cds_list_for_each_entry_safe (membership, next, &station->memberships, node)
 		close_membership(station, membership);
 	for (uint32_t i = 0; i < engine->lane_count; i++) {

@@ -14,6 +14,8 @@
 static const struct engine_face face = {
     .cq_event = channel_cq_event,
     .async_event = async_event,
+    .visit_qp = shared_qp_visit,
+    .leave_qp = shared_qp_leave,
 };
 
 static void set_face(void)

@@ -253,6 +253,9 @@ void shared_qp_add(struct qp *qp);
 int shared_qp_destroy(struct qp *handle);
 void shared_qp_event(const struct ibv_async_event *event,
 		     void (*tell)(const struct ibv_async_event *event));
+/* For other processes that have one of ours open; see struct engine_face. */
+bool shared_qp_visit(struct qp *qp);
+void shared_qp_leave(struct qp *qp);
 void shared_qp_hold(void);
 void shared_qp_release(void);
 void context_set_qp_option_ops(struct verbs_context *verbs);

@@ -2,7 +2,8 @@
 /*
  * XRC_RECV QPs belong to their XRC domain, not to who created them: others open them by number, and
  * each has a handle of its own, gets its events and may modify it. The QP ends with the last
- * handle; when that is not its creator's, the creator's struct stays as its body.
+ * handle; when that is not its creator's, the creator's struct stays as its body. So it is when
+ * the others are other processes: there the handle's QP is one that stands for it (engine).
  *
  * Lock order: open_lock, then a context's async_lock. The engine is not called with it held, but
  * calls shared_qp_event() with a lane's lock.
@@ -101,25 +102,61 @@ static void fill(struct qp *handle, struct ibv_context *context,
 	qp_init_sync(&handle->ibv);
 }
 
+/* A QP that another process created: what stands for it here ends with its handles. */
+static int open_remote(const struct ibv_qp_open_attr *attr, struct qp **real)
+{
+	const struct xrcd *xrcd = xrcd_of(attr->xrcd);
+	struct face_qp *face = calloc(1, sizeof(*face));
+	int ret;
+
+	if (!face)
+		return refuse(REASON_NO_MEMORY, "for a QP");
+	ret = engine_open_qp(xrcd->adapter, xrcd->domain, attr->qp_num, real);
+	if (ret) {
+		free(face);
+		return ret;
+	}
+	face->self = *real;
+	face->is_gone = true;
+	(*real)->face = face;
+	return 0;
+}
+
+/* With the lock held. */
+static void add_handle(struct ibv_context *context, const struct ibv_qp_open_attr *attr,
+		       struct qp *handle, struct qp *real)
+{
+	fill(handle, context, attr, real);
+	atomic_fetch_add(&handle->xrcd->users, 1);
+	face_of_qp(real)->openers++;
+	cds_list_add_tail(&face_of_qp(handle)->node, &handles);
+}
+
 static int open_handle(struct ibv_context *context, const struct ibv_qp_open_attr *attr,
 		       struct qp *handle)
 {
 	struct qp *real;
+	int ret;
 
 	pthread_mutex_lock(&open_lock);
 	real = find(xrcd_of(attr->xrcd), attr->qp_num);
-	if (real) {
-		fill(handle, context, attr, real);
-		atomic_fetch_add(&handle->xrcd->users, 1);
-		face_of_qp(real)->openers++;
-		cds_list_add_tail(&face_of_qp(handle)->node, &handles);
-	}
+	if (real)
+		add_handle(context, attr, handle, real);
 	pthread_mutex_unlock(&open_lock);
-	return real ? 0 : refuse(REASON_QP_OPEN_NONE, "QP %#x", attr->qp_num);
+	if (real)
+		return 0;
+	ret = open_remote(attr, &real);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&open_lock);
+	add_handle(context, attr, handle, real);
+	pthread_mutex_unlock(&open_lock);
+	return 0;
 }
 
 static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
+	UNCANCELLED;
 	struct qp *handle = calloc(1, sizeof(*handle));
 	struct face_qp *face = calloc(1, sizeof(*face));
 	int ret;
@@ -180,6 +217,31 @@ int shared_qp_destroy(struct qp *handle)
 		free(handle);
 	}
 	return ret;
+}
+
+bool shared_qp_visit(struct qp *qp)
+{
+	struct face_qp *face = face_of_qp(qp);
+	bool is_there;
+
+	pthread_mutex_lock(&open_lock);
+	is_there = face && !(face->is_gone && !face->openers);
+	if (is_there)
+		face->openers++;
+	pthread_mutex_unlock(&open_lock);
+	return is_there;
+}
+
+void shared_qp_leave(struct qp *qp)
+{
+	struct face_qp *face = face_of_qp(qp);
+	bool is_last;
+
+	pthread_mutex_lock(&open_lock);
+	is_last = --face->openers == 0 && face->is_gone;
+	pthread_mutex_unlock(&open_lock);
+	if (is_last && engine_destroy_qp(qp) == 0)
+		free(face);
 }
 
 void context_set_open_qp_ops(struct verbs_context *verbs)

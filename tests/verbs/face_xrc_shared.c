@@ -436,6 +436,121 @@ static void a_child_keeps_no_line_open(void **state)
 	assert_no_such_srq(one_srq.number);
 }
 
+/* ---- a QP that another process has open ---- */
+
+static void open_of_home(struct helper *helper, uint32_t number)
+{
+	struct report report = helper_can(helper, order(ORDER_OPEN_QP, number));
+
+	assert_int_equal(report.number, IBV_QPS_RTS);
+}
+
+static uint32_t home_qp(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(sender.qp, &attr, IBV_QP_DEST_QPN, &init), 0);
+	return attr.dest_qp_num;
+}
+
+static void a_qp_is_opened_asked_and_changed_from_another_process(void **state)
+{
+	struct report report;
+
+	open_of_home(&one, home_qp());
+	report = helper_can(&one, order(ORDER_QUERY, 0));
+	assert_int_equal(report.attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(report.attr.dest_qp_num, sender.qp->qp_num);
+	report = helper_do(&one, order(ORDER_MODIFY, IBV_QPS_INIT));
+	assert_int_equal(report.error, EINVAL);
+	assert_int_equal(report.reason, REASON_QP_TRANSITION);
+	helper_can(&one, order(ORDER_MODIFY, IBV_QPS_ERR));
+	report = helper_can(&home, order(ORDER_QUERY, 0));
+	assert_int_equal(report.attr.qp_state, IBV_QPS_ERR);
+	helper_can(&one, order(ORDER_CLOSE_QP, 0));
+	report = helper_can(&home, order(ORDER_QUERY, 0));
+	assert_int_equal(report.attr.qp_state, IBV_QPS_ERR);
+}
+
+static void a_qp_lives_as_long_as_somebody_has_it_open(void **state)
+{
+	open_of_home(&one, home_qp());
+	open_of_home(&two, home_qp());
+	helper_can(&home, order(ORDER_CLOSE_QP, 0));
+	helper_can(&one, post_order(7, 1, 1000));
+	send_to(one_srq.number, "its creator left", 1);
+	assert_wc(next_wc(sender.cq), 1, IBV_WC_SUCCESS);
+	assert_got(&one, 7, "its creator left");
+	helper_kill(&one);
+	helper_can(&two, post_order(8, 1, 1000));
+	send_to(two_srq.number, "so did another", 2);
+	assert_wc(next_wc(sender.cq), 2, IBV_WC_SUCCESS);
+	assert_got(&two, 8, "so did another");
+	helper_can(&two, order(ORDER_CLOSE_QP, 0));
+	assert_int_equal(helper_do(&two, order(ORDER_OPEN_QP, home_qp())).reason,
+			 REASON_QP_OPEN_NONE);
+	send_to(two_srq.number, "nobody has it", 3);
+	assert_wc(next_wc(sender.cq), 3, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void all_who_have_it_open_get_its_events(void **state)
+{
+	struct report report;
+
+	open_of_home(&one, home_qp());
+	open_of_home(&two, home_qp());
+	post_to(one_srq.number, IBV_WR_RDMA_WRITE, end_sge(&sender, 0, 100), 1, one_srq.addr,
+		one_srq.rkey ^ 0x10);
+	assert_failed(next_wc(sender.cq), 1, IBV_WC_REM_ACCESS_ERR, REASON_PEER_REFUSED_ACCESS);
+	assert_home_event(IBV_EVENT_QP_ACCESS_ERR);
+	report = helper_can(&one, order(ORDER_EVENT, 0));
+	assert_int_equal(report.number, IBV_EVENT_QP_ACCESS_ERR);
+	assert_true(report.addr);
+	report = helper_can(&two, order(ORDER_EVENT, 0));
+	assert_int_equal(report.number, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+static void a_qp_ends_with_the_process_that_it_is_in(void **state)
+{
+	struct report report;
+
+	open_of_home(&one, home_qp());
+	helper_kill(&home);
+	report = helper_can(&one, order(ORDER_EVENT, 0));
+	assert_int_equal(report.number, IBV_EVENT_QP_FATAL);
+	assert_true(report.addr);
+	report = helper_do(&one, order(ORDER_QUERY, 0));
+	assert_int_equal(report.error, EIO);
+	assert_int_equal(report.reason, REASON_QP_HOME_GONE);
+	report = helper_do(&one, order(ORDER_MODIFY, IBV_QPS_ERR));
+	assert_int_equal(report.reason, REASON_QP_HOME_GONE);
+	helper_can(&one, order(ORDER_CLOSE_QP, 0));
+}
+
+static void a_qp_that_is_not_there_is_not_opened(void **state)
+{
+	struct helper fourth = helper_start();
+	int other = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+
+	assert_int_equal(helper_do(&one, order(ORDER_OPEN_QP, home_qp() ^ 1)).reason,
+			 REASON_QP_OPEN_NONE);
+	assert_int_equal(helper_do(&one, order(ORDER_OPEN_QP, 200u << 16 | 7)).reason,
+			 REASON_QP_OPEN_NONE);
+	assert_int_equal(helper_do(&one, order(ORDER_OPEN_QP, sender.qp->qp_num)).reason,
+			 REASON_QP_OPEN_NONE);
+	helper_stop(&fourth);
+	/* of another domain */
+	assert_true(other >= 0);
+	assert_int_equal(dup2(other, domain_fd), domain_fd);
+	fourth = helper_start();
+	helper_can(&fourth, order(ORDER_OPEN, O_CREAT));
+	assert_int_equal(helper_do(&fourth, order(ORDER_OPEN_QP, home_qp())).reason,
+			 REASON_QP_OPEN_NONE);
+	helper_stop(&fourth);
+	close(other);
+}
+
 /* ---- domains ---- */
 
 static struct report opened(struct helper *helper, int oflags)
@@ -490,6 +605,11 @@ int main(void)
 	    SHARED_TEST(an_owner_killed_in_a_stream_of_writes),
 	    SHARED_TEST(the_death_of_the_home_leaves_the_srqs_to_others),
 	    SHARED_TEST(a_child_keeps_no_line_open),
+	    SHARED_TEST(a_qp_is_opened_asked_and_changed_from_another_process),
+	    SHARED_TEST(a_qp_lives_as_long_as_somebody_has_it_open),
+	    SHARED_TEST(all_who_have_it_open_get_its_events),
+	    SHARED_TEST(a_qp_ends_with_the_process_that_it_is_in),
+	    SHARED_TEST(a_qp_that_is_not_there_is_not_opened),
 	    SHARED_TEST(a_domain_of_another_process_is_there_and_not_new),
 	    SHARED_TEST(a_domain_ends_with_the_last_process_that_has_it),
 	};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Visitors: other processes that have an XRC_RECV QP of ours open. What the QP is to them the face
+ * decides, which knows who else has it open.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "device/adapter.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/steer.h"
+#include "engine/visitor.h"
+#include "explain/reason.h"
+
+struct visitor {
+	struct cds_list_head node;
+	struct qp *qp;
+	int calls, events; /* places among those that a fork closes */
+	int calls_fd, events_fd;
+};
+
+/* ---- coming ---- */
+
+static struct adapter *find_adapter(const struct engine *engine, uint32_t ifindex)
+{
+	struct station *station;
+
+	cds_list_for_each_entry (station, &engine->stations, node)
+		if (station->info.ifindex == ifindex)
+			return &station->adapter;
+	return NULL;
+}
+
+/* The visitor's, once there is one; then the mail has them no more. */
+static bool add(struct engine *engine, struct qp *qp, struct mail *mail)
+{
+	struct visitor *visitor = calloc(1, sizeof(*visitor));
+
+	if (!visitor)
+		return false;
+	visitor->qp = qp;
+	visitor->calls_fd = mail->fds[0];
+	visitor->events_fd = mail->fds[1];
+	visitor->calls = held_add(&engine->held, mail->fds[0]);
+	visitor->events = held_add(&engine->held, mail->fds[1]);
+	if (visitor->calls < 0 || visitor->events < 0) {
+		if (visitor->calls >= 0)
+			atomic_store(&engine->held.fds[visitor->calls], 0);
+		free(visitor);
+		return false;
+	}
+	mail->fds[0] = mail->fds[1] = -1;
+	pthread_mutex_lock(&engine->openings.lock);
+	cds_list_add_tail(&visitor->node, &engine->openings.visitors);
+	pthread_mutex_unlock(&engine->openings.lock);
+	return true;
+}
+
+/* Under the lane's lock nothing that is found goes. */
+static struct qp *find_qp(const struct engine *engine, const struct meeting *meeting,
+			  const struct xrcd_file *file)
+{
+	struct adapter *adapter = find_adapter(engine, meeting->scope);
+	struct qp *qp = adapter ? adapter_find_qp(adapter, meeting->question) : NULL;
+
+	if (!qp || qp->type != IBV_QPT_XRC_RECV || qp->domain->is_private ||
+	    qp->domain->file.device != file->device || qp->domain->file.inode != file->inode)
+		return NULL;
+	return engine_face()->visit_qp && engine_face()->visit_qp(qp) ? qp : NULL;
+}
+
+void opening_visit(struct engine *engine, const struct meeting *meeting, size_t length,
+		   struct mail *mail)
+{
+	struct lane *lane = engine->lanes[steer_lane(meeting->question, engine->lane_count)];
+	struct xrcd_file file;
+	struct qp *qp;
+
+	if (mail->fd_count != 2 || length < sizeof(file))
+		return;
+	memcpy(&file, meeting + 1, sizeof(file));
+	pthread_mutex_lock(&engine->openings.call_lock);
+	pthread_mutex_lock(&engine->stations_lock);
+	lane_lock(lane);
+	qp = find_qp(engine, meeting, &file);
+	lane_unlock(lane);
+	pthread_mutex_unlock(&engine->stations_lock);
+	if (qp && !add(engine, qp, mail))
+		engine_face()->leave_qp(qp);
+	pthread_mutex_unlock(&engine->openings.call_lock);
+}
+
+/* ---- going ---- */
+
+/* With the call lock. The QP may end with it; who waits for that has it told. */
+static void leave(struct engine *engine, struct visitor *visitor)
+{
+	const struct visitor_answer gone = {0};
+
+	pthread_mutex_lock(&engine->openings.lock);
+	cds_list_del(&visitor->node);
+	pthread_mutex_unlock(&engine->openings.lock);
+	engine_face()->leave_qp(visitor->qp);
+	send(visitor->calls_fd, &gone, sizeof(gone), MSG_DONTWAIT | MSG_NOSIGNAL);
+	held_close(&engine->held, visitor->calls);
+	held_close(&engine->held, visitor->events);
+	free(visitor);
+}
+
+void openings_close(struct engine *engine, const struct adapter *adapter)
+{
+	struct visitor *visitor, *next;
+
+	pthread_mutex_lock(&engine->openings.call_lock);
+	/* only we take any out */
+	cds_list_for_each_entry_safe (visitor, next, &engine->openings.visitors, node)
+		if (visitor->qp->adapter == adapter)
+			leave(engine, visitor);
+	pthread_mutex_unlock(&engine->openings.call_lock);
+}
+
+/* ---- calls ---- */
+
+static void carry_out(struct qp *qp, const struct visitor_call *call, struct visitor_answer *answer)
+{
+	struct ibv_qp_init_attr init;
+	const char *live;
+
+	if (call->kind == VISITOR_MODIFY)
+		answer->error = engine_modify_qp_soon(qp, &call->attr, call->mask);
+	if (answer->error) {
+		answer->reason = reason_last(&live);
+		strncpy(answer->live, live, sizeof(answer->live) - 1);
+	}
+	engine_query_qp(qp, &answer->attr, &init);
+}
+
+/* With the call lock. */
+static void serve(struct engine *engine, struct visitor *visitor)
+{
+	struct visitor_answer answer = {0};
+	struct visitor_call call;
+	ssize_t length = recv(visitor->calls_fd, &call, sizeof(call), MSG_DONTWAIT);
+
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (length != sizeof(call) || call.kind == VISITOR_LEAVE) {
+		leave(engine, visitor);
+		return;
+	}
+	carry_out(visitor->qp, &call, &answer);
+	send(visitor->calls_fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void openings_tell(struct engine *engine, const struct qp *qp, enum ibv_event_type type)
+{
+	struct visitor *visitor;
+	uint32_t told = type;
+
+	pthread_mutex_lock(&engine->openings.lock);
+	cds_list_for_each_entry (visitor, &engine->openings.visitors, node)
+		if (visitor->qp == qp)
+			send(visitor->events_fd, &told, sizeof(told), MSG_DONTWAIT | MSG_NOSIGNAL);
+	pthread_mutex_unlock(&engine->openings.lock);
+}
+
+/* ---- the mail thread ---- */
+
+unsigned int openings_poll(struct openings *openings, struct pollfd *fds, unsigned int room)
+{
+	struct visitor *visitor;
+	unsigned int count;
+
+	pthread_mutex_lock(&openings->lock);
+	count = opening_fds(openings, fds, room);
+	cds_list_for_each_entry (visitor, &openings->visitors, node)
+		if (count < room)
+			fds[count++] = (struct pollfd){visitor->calls_fd, POLLIN, 0};
+	pthread_mutex_unlock(&openings->lock);
+	return count;
+}
+
+static struct visitor *find(struct openings *openings, int fd)
+{
+	struct visitor *visitor, *found = NULL;
+
+	pthread_mutex_lock(&openings->lock);
+	cds_list_for_each_entry (visitor, &openings->visitors, node)
+		if (visitor->calls_fd == fd)
+			found = visitor;
+	pthread_mutex_unlock(&openings->lock);
+	return found;
+}
+
+void openings_polled(struct engine *engine, const struct pollfd *fds, unsigned int count)
+{
+	struct openings *openings = &engine->openings;
+	struct visitor *visitor;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (!fds[i].revents)
+			continue;
+		pthread_mutex_lock(&openings->call_lock);
+		if (!opening_hear(openings, fds[i].fd)) {
+			visitor = find(openings, fds[i].fd);
+			if (visitor)
+				serve(engine, visitor);
+		}
+		pthread_mutex_unlock(&openings->call_lock);
+	}
+}
