@@ -5,102 +5,14 @@
  * it again, the client reads, the server invalidates, and the client's next WRITE is refused. Runs
  * over any libibverbs.
  */
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <infiniband/verbs.h>
+#include "peer.h"
 
 /* Soft-RoCE hands the kernel's own flag to programs: bit 2, where theirs is bit 3. */
 enum { KERNEL_WITH_INV = 1 << 2 };
 
-enum { SIZE = 8192, AT = 1000, LENGTH = 3000, PATIENCE_S = 20 };
+enum { AT = 1000, LENGTH = 3000 };
 
-struct told {
-	union ibv_gid gid;
-	uint64_t addr;
-	uint32_t qpn, rkey;
-};
-
-static struct ibv_context *context;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-static struct ibv_mr *mr;
 static struct ibv_mw *mw;
-static char *memory;
-static struct told me, peer;
-static int tcp = -1;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-#define must(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "line %d: not so: %s\n", __LINE__, #condition);            \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
-
-/* ---- the other side ---- */
-
-static void tell(const void *what, size_t size)
-{
-	if (write(tcp, what, size) != (ssize_t)size)
-		die("write");
-}
-
-static void hear(void *what, size_t size)
-{
-	if (recv(tcp, what, size, MSG_WAITALL) != (ssize_t)size)
-		die("recv");
-}
-
-static void meet(const char *server, const char *port)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = server ? 0 : AI_PASSIVE};
-	struct addrinfo *address;
-	int fd, yes = 1;
-
-	must(!getaddrinfo(server, port, &hints, &address));
-	fd = socket(address->ai_family, SOCK_STREAM, 0);
-	if (server) {
-		if (connect(fd, address->ai_addr, address->ai_addrlen))
-			die("connect");
-		tcp = fd;
-	} else {
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-		if (bind(fd, address->ai_addr, address->ai_addrlen) || listen(fd, 1))
-			die("listen");
-		tcp = accept(fd, NULL, NULL);
-		close(fd);
-	}
-	freeaddrinfo(address);
-	tell(&me, sizeof(me));
-	hear(&peer, sizeof(peer));
-}
-
-/* ---- verbs ---- */
-
-static void open_device(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	for (struct ibv_device **device = list; list && *device; device++)
-		if (!strcmp(ibv_get_device_name(*device), name))
-			context = ibv_open_device(*device);
-	if (!context)
-		die(name);
-}
 
 static void make_objects(void)
 {
@@ -127,44 +39,6 @@ static void make_objects(void)
 	me.qpn = qp->qp_num;
 	me.addr = (uintptr_t)memory + AT;
 	me.rkey = mw->rkey;
-}
-
-static void connect_qp(int gid_index)
-{
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_RTR,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = peer.qpn,
-	    .max_dest_rd_atomic = 1,
-	    .min_rnr_timer = 12,
-	    .ah_attr = {.is_global = 1,
-			.port_num = 1,
-			.grh = {.dgid = peer.gid, .sgid_index = gid_index, .hop_limit = 64}}};
-
-	must(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				    .timeout = 14,
-				    .retry_cnt = 7,
-				    .rnr_retry = 7,
-				    .max_rd_atomic = 1};
-	must(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
-static struct ibv_wc completion(void)
-{
-	time_t end = time(NULL) + PATIENCE_S;
-	struct ibv_wc wc;
-	int count;
-
-	do {
-		count = ibv_poll_cq(cq, 1, &wc);
-	} while (!count && time(NULL) < end);
-	must(count == 1);
-	return wc;
 }
 
 static void post(struct ibv_send_wr *wr, enum ibv_wc_status status)
@@ -271,28 +145,15 @@ static void use(void)
 
 int main(int argc, char **argv)
 {
-	const char *device = "", *port = "18515";
-	int option, gid_index = 0;
+	const char *port, *server;
+	int gid_index;
 
-	while ((option = getopt(argc, argv, "d:g:p:")) != -1) {
-		if (option == 'd')
-			device = optarg;
-		else if (option == 'g')
-			gid_index = atoi(optarg);
-		else if (option == 'p')
-			port = optarg;
-		else
-			return 2;
-	}
-	open_device(device);
-	if (ibv_query_gid(context, 1, gid_index, &me.gid))
-		die("GID");
+	server = begin(argc, argv, &port, &gid_index);
 	make_objects();
-	meet(argv[optind], port);
+	meet(server, port);
 	connect_qp(gid_index);
-	tell("", 1); /* ready to receive */
-	hear(&(char){0}, 1);
-	if (argv[optind])
+	wait_for_other(); /* ready to receive */
+	if (server)
 		use();
 	else
 		serve();
