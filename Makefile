@@ -37,6 +37,6 @@ install: all
 	@cmake --install $(BUILD)
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-clang
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-valgrind $(BUILD)-clang
 
 .PHONY: all demo check bench lint sanitize install clean

@@ -38,10 +38,13 @@ int steer_attach(int fd, uint32_t lanes)
 	    BPF_STMT(BPF_ALU | BPF_ADD | BPF_K, 1),
 	    BPF_STMT(BPF_RET | BPF_A, 0),
 	};
-	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	struct sock_fprog program;
 
 	if (!steer_is_wanted())
 		return 0;
+	memset(&program, 0, sizeof(program)); /* its padding goes to the kernel, too */
+	program.len = sizeof(code) / sizeof(code[0]);
+	program.filter = code;
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0
 		   ? -errno
 		   : 0;

@@ -30,6 +30,15 @@ static pthread_barrier_t barrier;
 	} while (0)
 #define OK(call) MUST((call) == 0)
 
+/* Whole pages, as registration looks at pages, and valgrind at each byte. */
+static char *pages(void)
+{
+	char *memory = aligned_alloc(4096, RIG_SIZE);
+
+	MUST(memory);
+	return memset(memory, 0, RIG_SIZE);
+}
+
 static void in_threads(void *(*body)(void *))
 {
 	pthread_t threads[THREADS];
@@ -125,7 +134,7 @@ static void *memory_body(void *argument)
 
 static void memory_class(void)
 {
-	char *memory = calloc(1, RIG_SIZE);
+	char *memory = pages();
 
 	OK(rig_up(&rig, NULL, memory));
 	in_threads(memory_body);
@@ -379,7 +388,7 @@ static void *operate_body(void *argument)
 
 static void operate_class(void)
 {
-	char *memory = calloc(1, RIG_SIZE);
+	char *memory = pages();
 	struct rpma_conn_cfg *cfg;
 	struct rpma_cq *cq;
 	int fd;
@@ -425,7 +434,7 @@ static void *srq_body(void *argument)
 
 static void srq_class(void)
 {
-	char *memory = calloc(1, RIG_SIZE);
+	char *memory = pages();
 	struct ibv_context *context;
 	struct rpma_conn_cfg *cfg;
 	struct rpma_conn *conns[SIDES] = {0};
@@ -447,6 +456,31 @@ static void srq_class(void)
 	free(memory);
 }
 
+/* ---- not a class: a race, which the tools have to find ---- */
+
+static unsigned int handed_on;
+static atomic_bool is_there;
+
+/* Data that a relaxed store hands on: nothing orders it. */
+static void *race_body(void *argument)
+{
+	pthread_barrier_wait(&barrier);
+	if (argument) {
+		while (!atomic_load_explicit(&is_there, memory_order_relaxed))
+			sched_yield();
+		MUST(handed_on <= 1);
+	} else {
+		handed_on = 1;
+		atomic_store_explicit(&is_there, true, memory_order_relaxed);
+	}
+	return NULL;
+}
+
+static void race_class(void)
+{
+	in_threads(race_body);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -455,7 +489,7 @@ int main(int argc, char **argv)
 	} classes[] = {{"log", log_class},	   {"memory", memory_class},
 		       {"cfg", cfg_class},	   {"connect", connect_class},
 		       {"request", request_class}, {"operate", operate_class},
-		       {"srq", srq_class}};
+		       {"srq", srq_class},	   {"race", race_class}};
 
 	if (argc > 2)
 		rounds = (unsigned int)strtoul(argv[2], NULL, 10);
