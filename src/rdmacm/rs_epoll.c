@@ -133,6 +133,8 @@ int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 
 	if (!set)
 		return -1;
+	if (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
+		return rs_fail(EINVAL);
 	if (op != EPOLL_CTL_DEL && !event)
 		return rs_fail(EFAULT);
 	pthread_mutex_lock(&set->lock);
@@ -143,10 +145,8 @@ int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 		error = ENOENT;
 	else if (op == EPOLL_CTL_MOD)
 		*watched = (struct watched){.fd = fd, .event = *event};
-	else if (op == EPOLL_CTL_DEL)
-		*watched = set->watched[--set->count];
 	else
-		error = EINVAL;
+		*watched = set->watched[--set->count];
 	pthread_mutex_unlock(&set->lock);
 	return error ? rs_fail(error) : 0;
 }
