@@ -39,7 +39,7 @@ enum rs_ctrl { RS_CTRL_DISCONNECT, RS_CTRL_KEEPALIVE, RS_CTRL_SHUTDOWN };
 #define RS_OP_SHIFT  29
 #define RS_DATA_MASK ((UINT32_C(1) << RS_OP_SHIFT) - 1)
 
-/* In the byte order of who writes it. */
+/* In the byte order of who reads it. */
 struct rs_sge {
 	uint64_t addr;
 	uint32_t key, length;
@@ -163,6 +163,7 @@ struct rsock {
 	uint32_t message_head, message_tail;
 	uint64_t remote_table;
 	uint32_t remote_key, remote_halves, remote_half;
+	bool is_other_order; /* the peer is of the other byte order */
 
 	/* mappings */
 	struct cds_list_head mappings;

@@ -97,12 +97,21 @@ void rs_fill_conn_data(struct rsock *rs, struct rs_conn_data *data)
 					 .key = htobe32(rs->rmr->rkey)};
 }
 
-/* A peer of the other byte order writes its table in that; there is none to try it with. */
+/* As the peer reads it in its table. */
+static struct rs_sge as_read(const struct rsock *rs, struct rs_sge sge)
+{
+	if (rs->is_other_order)
+		sge = (struct rs_sge){.addr = __builtin_bswap64(sge.addr),
+				      .key = __builtin_bswap32(sge.key),
+				      .length = __builtin_bswap32(sge.length)};
+	return sge;
+}
+
 int rs_take_conn_data(struct rsock *rs, const struct rs_conn_data *data, size_t length)
 {
-	if (length < sizeof(*data) || data->version != RS_CONN_VERSION ||
-	    !(data->flags & RS_CONN_NET_ORDER) != (htobe16(1) != 1))
+	if (length < sizeof(*data) || data->version != RS_CONN_VERSION)
 		return EPROTO;
+	rs->is_other_order = !(data->flags & RS_CONN_NET_ORDER) != (htobe16(1) != 1);
 	rs->remote_table = be64toh(data->target_sgl.addr);
 	rs->remote_halves = be32toh(data->target_sgl.length);
 	rs->remote_key = be32toh(data->target_sgl.key);
@@ -198,8 +207,11 @@ int rs_write_iomap(struct rsock *rs, uint32_t index, const struct rs_iomap *ioma
 	    rs->remote_table + rs->remote_halves * sizeof(struct rs_sge) + index * sizeof(*iomap);
 	uint32_t word = word_of(RS_OP_IOMAP, 0), length = sizeof(*iomap);
 	const uint8_t *from = rs->sbuf + rs->sbuf_head;
+	struct rs_iomap entry = {.offset = rs->is_other_order ? __builtin_bswap64(iomap->offset)
+							      : iomap->offset,
+				 .sge = as_read(rs, iomap->sge)};
 
-	memcpy(rs->sbuf + rs->sbuf_head, iomap, sizeof(*iomap));
+	memcpy(rs->sbuf + rs->sbuf_head, &entry, sizeof(entry));
 	rs->sseq++;
 	rs->sqe_free--;
 	move_head(rs, length);
@@ -283,9 +295,9 @@ static void give_credits(struct rsock *rs)
 		post_word(rs, word);
 		return;
 	}
-	half = (struct rs_sge){.addr = (uintptr_t)(rs->rbuf + rs->rbuf_free_at),
-			       .key = rs->rmr->rkey,
-			       .length = rs->rbuf_size / 2};
+	half = as_read(rs, (struct rs_sge){.addr = (uintptr_t)(rs->rbuf + rs->rbuf_free_at),
+					   .key = rs->rmr->rkey,
+					   .length = rs->rbuf_size / 2});
 	to = rs->remote_table + rs->remote_half * sizeof(half);
 	rs->remote_half = (rs->remote_half + 1) % rs->remote_halves;
 	rs->rbuf_free -= rs->rbuf_size / 2;
