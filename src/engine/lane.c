@@ -148,11 +148,29 @@ void lane_abandon(struct lane *lane)
 	udp_link_abandon(lane->link);
 }
 
+static void hold(struct lane *lane)
+{
+	atomic_store_explicit(&lane->holder, pthread_self(), memory_order_relaxed);
+}
+
+static void release(struct lane *lane)
+{
+	atomic_store_explicit(&lane->holder, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&lane->mutex);
+}
+
+/* Whoever else holds it meanwhile, is not this thread. */
+static bool is_mine(const struct lane *lane)
+{
+	return atomic_load_explicit(&lane->holder, memory_order_relaxed) == pthread_self();
+}
+
 void lane_lock(struct lane *lane)
 {
 	atomic_fetch_add(&lane->waiting, 1);
 	pthread_mutex_lock(&lane->mutex);
 	atomic_fetch_sub(&lane->waiting, 1);
+	hold(lane);
 }
 
 /* A polling program would take the mutex again and again before a sleeper gets on its feet:
@@ -160,8 +178,11 @@ void lane_lock(struct lane *lane)
 bool lane_trylock(struct lane *lane)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0 &&
-	       pthread_mutex_trylock(&lane->mutex) == 0;
+	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0 ||
+	    pthread_mutex_trylock(&lane->mutex) != 0)
+		return false;
+	hold(lane);
+	return true;
 }
 
 /* The thread needs telling of an earlier deadline only when it is parked; when it parks, it looks
@@ -201,19 +222,19 @@ void lane_unlock(struct lane *lane)
 	for (int round = 0; !atomic_load_explicit(&lane->is_dead, memory_order_relaxed); round++) {
 		if (!has_work(lane)) {
 			arm_timer(lane);
-			pthread_mutex_unlock(&lane->mutex);
+			release(lane);
 			atomic_thread_fence(memory_order_seq_cst);
 			if (!has_news(lane) || !lane_trylock(lane))
 				return;
 		} else if (round == UNLOCK_ROUNDS) {
 			arm_timer(lane);
-			pthread_mutex_unlock(&lane->mutex);
+			release(lane);
 			lane_kick(lane);
 			return;
 		}
 		lane_run(lane, lane_now());
 	}
-	pthread_mutex_unlock(&lane->mutex);
+	release(lane);
 }
 
 void lane_kick(struct lane *lane)
@@ -280,9 +301,13 @@ static bool post(struct lane *lane, struct seat *seat)
 
 void lane_schedule(struct lane *lane, struct seat *seat)
 {
+	if (is_mine(lane)) {
+		lane_make_ready(lane, seat);
+		return;
+	}
 	if (!post(lane, seat) || !lane_trylock(lane))
 		return;
-	pthread_mutex_unlock(&lane->mutex); /* nobody's: not the caller's to run here */
+	release(lane); /* nobody's: not the caller's to run here */
 	lane_kick(lane);
 }
 
@@ -298,7 +323,7 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 		if (!lane_trylock(lane))
 			return;
 	} else if (!transport_can_wait(seat->qp)) {
-		post(lane, seat);
+		lane_make_ready(lane, seat);
 	}
 	now = lane_now();
 	lane_run(lane, now);

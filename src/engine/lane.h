@@ -71,6 +71,7 @@ struct lane {
 	struct engine *engine;
 	uint32_t index;
 	pthread_mutex_t mutex;
+	_Atomic(pthread_t) holder; /* of the mutex; 0: nobody, or one who is about to let go */
 	atomic_uint
 	    waiting; /* threads that wait for the mutex; those who only try leave it to them */
 

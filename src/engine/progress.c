@@ -56,12 +56,15 @@ static void retime(struct lane *lane, struct qp *qp)
 	timer_set(&lane->timers, &qp->seat->timer, transport_deadline(qp));
 }
 
-/* A batch is mostly of one QP: its timer is set once, at the batch's end. */
+/*
+ * A batch is mostly of one QP: its timer is set once, at the batch's end. If it is to have its
+ * turn, that sets it; until then the timer may go off too early, which harms nobody.
+ */
 static void touched(struct intake *in, struct qp *qp)
 {
 	if (in->last == qp)
 		return;
-	if (in->last)
+	if (in->last && !atomic_load_explicit(&in->last->seat->is_queued, memory_order_relaxed))
 		retime(in->lane, in->last);
 	in->last = qp && qp->seat ? qp : NULL;
 }
@@ -259,6 +262,14 @@ static void append_ready(struct lane *lane, struct seat *seat)
 	lane->ready_end = &seat->next;
 }
 
+/* One that is queued is on a list of this lane, and stays there as long as we hold the lock. */
+void lane_make_ready(struct lane *lane, struct seat *seat)
+{
+	if (!atomic_load_explicit(&seat->is_queued, memory_order_relaxed) &&
+	    !atomic_exchange(&seat->is_queued, true))
+		append_ready(lane, seat);
+}
+
 void lane_take_posted(struct lane *lane)
 {
 	struct seat *newest, *oldest = NULL;
@@ -286,10 +297,7 @@ static void take_due(struct lane *lane, uint64_t now)
 	struct timer *timer;
 
 	while ((timer = timer_take_due(&lane->timers, now))) {
-		struct seat *seat = caa_container_of(timer, struct seat, timer);
-
-		if (!atomic_exchange(&seat->is_queued, true))
-			append_ready(lane, seat);
+		lane_make_ready(lane, caa_container_of(timer, struct seat, timer));
 	}
 }
 
@@ -304,11 +312,10 @@ static void flush(struct lane *lane, uint64_t now)
 static void run_seat(struct lane *lane, struct seat *seat, uint64_t now)
 {
 	/* from here on a new work request queues it again */
-	atomic_store(&seat->is_queued, false);
+	atomic_store_explicit(&seat->is_queued, false, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (transport_run(seat->qp, now, outbox_of(lane)) &&
-	    !atomic_exchange(&seat->is_queued, true))
-		append_ready(lane, seat);
+	if (transport_run(seat->qp, now, outbox_of(lane)))
+		lane_make_ready(lane, seat);
 	retime(lane, seat->qp);
 	if (seat->qp->home)
 		home_ran(seat->qp);

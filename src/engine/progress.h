@@ -18,6 +18,9 @@ enum {
 	DEBT_LOOK_US = 50,
 };
 
+/* The lane's lock is held: run it in the next turn. */
+void lane_make_ready(struct lane *lane, struct seat *seat);
+
 /* Moves what was posted to the end of `ready`, in its order. */
 void lane_take_posted(struct lane *lane);
 
