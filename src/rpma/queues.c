@@ -3,8 +3,6 @@
  * The queues of a connection: its QP with the native operations that the device has, its CQs, and
  * the channel by which these wake. They are made with the request and go with the connection.
  */
-#include <string.h>
-
 #include "rpma/face.h"
 
 enum {
@@ -42,22 +40,6 @@ static int qp_new(struct rpma_peer *peer, const struct rpma_conn_cfg *cfg,
 	return 0;
 }
 
-/*
- * librdmacm lets the other side write and read; flushes are to be let in as well. Where that cannot
- * be, we answer none, and must not have the other side try.
- */
-static void let_flushes_in(const struct rpma_peer *peer, struct queues *queues)
-{
-	struct ibv_qp_attr attr = {.qp_access_flags =
-				       IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL |
-				       IBV_ACCESS_FLUSH_PERSISTENT};
-
-	queues->has_atomic_write = peer->has_atomic_write;
-	queues->has_flush = peer->has_flush &&
-			    !FAULT_ERRNO(ibv_modify_qp(queues->id->qp, &attr, IBV_QP_ACCESS_FLAGS));
-}
-
 int queues_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct rpma_conn_cfg *cfg,
 	       struct queues *queues)
 {
@@ -79,7 +61,9 @@ int queues_new(struct rpma_peer *peer, struct rdma_cm_id *id, const struct rpma_
 	if (!code)
 		code = qp_new(peer, cfg, srq, queues);
 	if (!code) {
-		let_flushes_in(peer, queues);
+		/* (librdmacm lets flushes in with the connection, where the device has them) */
+		queues->has_flush = peer->has_flush;
+		queues->has_atomic_write = peer->has_atomic_write;
 		return 0;
 	}
 	cq_delete(&queues->rcq);

@@ -70,9 +70,9 @@ int main(int argc, char **argv)
 	printf("%u faults: %u provider, %u memory, %u no completion, %u got over\n", n - 1,
 	       codes[2], codes[3], codes[5], codes[15]);
 	/*
-	 * Some are got over: a QP that takes no flushes is one without them, and who is turned away
-	 * need not hear why. How often each is met depends on how often a life had to wait, since
-	 * looking is a fault point too: so a few are met by several numbers, and others by none.
+	 * Some are got over: who is turned away need not hear why. How often each is met depends on
+	 * how often a life had to wait, since looking is a fault point too: so a few are met by
+	 * several numbers, and others by none.
 	 */
 	if (!only &&
 	    (n <= LEAST || n == MOST || codes[2] < 40 || codes[3] < 10 || codes[15] > n / 8))
