@@ -125,9 +125,9 @@ static int connect_peer(void **state)
 
 static int part(void **state)
 {
-	rdma_disconnect(peer);
-	rclose(stream);
+	rclose(stream); /* which disconnects; the peer answers */
 	rclose(listener);
+	rdma_disconnect(peer);
 	rdma_destroy_qp(peer);
 	rdma_dereg_mr(mr);
 	return rdma_destroy_id(peer);
