@@ -60,8 +60,6 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 
 	if (!node && !service && !hints)
 		return cm_result(EINVAL);
-	if (hints && hints->ai_family == 27 /* AF_IB */)
-		return CM_NOT_IMPLEMENTED();
 	info = calloc(1, sizeof(*info));
 	if (!info)
 		return EAI_MEMORY;

@@ -19,7 +19,6 @@
 
 #include "cm/cm.h"
 #include "explain/reason.h"
-#include "rdmacm/unsupported.h"
 
 struct service;
 

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include <infiniband/ib.h>
 #include <infiniband/sa.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -395,6 +397,35 @@ static void events_of_the_programs_own_and_of_names_are_told(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* Such addresses are taken as they are; that no device of Ethernet has them is another matter. */
+static void addresses_of_infiniband_are_passed_on_and_have_no_device(void **state)
+{
+	struct sockaddr_ib from = {.sib_family = AF_IB, .sib_sid = htobe64(7)}, to = from;
+	struct rdma_addrinfo hints = {.ai_family = AF_IB,
+				      .ai_port_space = RDMA_PS_IB,
+				      .ai_src_len = sizeof(from),
+				      .ai_dst_len = sizeof(to),
+				      .ai_src_addr = (struct sockaddr *)&from,
+				      .ai_dst_addr = (struct sockaddr *)&to};
+	struct rdma_cm_id *id = new_id(RDMA_PS_IB);
+	struct rdma_addrinfo *info;
+
+	to.sib_sid = htobe64(8);
+	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &info), 0);
+	assert_int_equal(info->ai_family, AF_IB);
+	assert_int_equal(info->ai_port_space, RDMA_PS_IB);
+	assert_int_equal(info->ai_src_len, sizeof(from));
+	assert_memory_equal(info->ai_src_addr, &from, sizeof(from));
+	assert_int_equal(info->ai_dst_len, sizeof(to));
+	assert_memory_equal(info->ai_dst_addr, &to, sizeof(to));
+	refused(rdma_resolve_addr(id, info->ai_src_addr, info->ai_dst_addr, 100), EAFNOSUPPORT);
+	refused(rdma_bind_addr(id, info->ai_src_addr), EAFNOSUPPORT);
+	rdma_freeaddrinfo(info);
+	hints.ai_flags = RAI_FAMILY;
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", "7", &hints, &info), EAI_FAMILY);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void an_id_moves_to_another_channel_with_its_events(void **state)
 {
 	struct rdma_event_channel *other = rdma_create_event_channel();
@@ -426,6 +457,7 @@ int main(void)
 	    cmocka_unit_test(ece_and_depths_go_with_a_connection_of_the_programs_own_qps),
 	    cmocka_unit_test(a_full_backlog_is_only_a_delay),
 	    cmocka_unit_test(events_of_the_programs_own_and_of_names_are_told),
+	    cmocka_unit_test(addresses_of_infiniband_are_passed_on_and_have_no_device),
 	    cmocka_unit_test(an_id_moves_to_another_channel_with_its_events),
 	};
 
