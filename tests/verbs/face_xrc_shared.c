@@ -583,7 +583,7 @@ static void a_domain_ends_with_the_last_process_that_has_it(void **state)
 	helper_stop(&fourth);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    SHARED_TEST(a_message_reaches_the_srq_of_another_process),
@@ -614,5 +614,6 @@ int main(void)
 	    SHARED_TEST(a_domain_ends_with_the_last_process_that_has_it),
 	};
 
+	helper_if_told(argc, argv);
 	return cmocka_run_group_tests(tests, live_open, live_close);
 }
