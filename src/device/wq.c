@@ -48,8 +48,8 @@ int wq_create(struct pd *pd, struct ibv_wq_init_attr *attr, struct wq **wq)
 	new->adapter = pd->adapter;
 	new->pd = pd;
 	new->cq = cq_of(attr->cq);
-	new->strips_vlan = attr->comp_mask &IBV_WQ_INIT_ATTR_FLAGS &&
-			   attr->create_flags &IBV_WQ_FLAGS_CVLAN_STRIPPING;
+	atomic_init(&new->strips_vlan, attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS &&
+					   attr->create_flags & IBV_WQ_FLAGS_CVLAN_STRIPPING);
 	atomic_init(&new->state, IBV_WQS_RESET);
 	atomic_fetch_add(&pd->users, 1);
 	atomic_fetch_add(&new->cq->users, 1);
@@ -59,6 +59,7 @@ int wq_create(struct pd *pd, struct ibv_wq_init_attr *attr, struct wq **wq)
 	new->ibv.state = IBV_WQS_RESET;
 	new->ibv.handle = atomic_fetch_add(&pd->adapter->last_handle, 1) + 1;
 	new->ibv.wq_num = new->ibv.handle;
+	pthread_mutex_init(&new->change, NULL);
 	attr->max_wr = new->queue.max_wr;
 	*wq = new;
 	return 0;
@@ -81,6 +82,7 @@ void wq_destroy(struct wq *wq)
 	atomic_fetch_sub(&wq->cq->users, 1);
 	atomic_fetch_sub(&wq->pd->users, 1);
 	recv_queue_fini(&wq->queue);
+	pthread_mutex_destroy(&wq->change);
 	free(wq);
 }
 
@@ -136,7 +138,7 @@ static int check_modify(const struct wq *wq, const struct ibv_wq_attr *attr)
 	return 0;
 }
 
-int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
+static int modify_locked(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 {
 	enum ibv_wq_state from = atomic_load(&wq->state);
 	int ret = check_modify(wq, attr);
@@ -144,7 +146,7 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 	if (ret)
 		return ret;
 	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS && attr->flags_mask & IBV_WQ_FLAGS_CVLAN_STRIPPING)
-		wq->strips_vlan = attr->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING;
+		atomic_store(&wq->strips_vlan, (attr->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING) != 0);
 	if (!(attr->attr_mask & IBV_WQ_ATTR_STATE))
 		return 0;
 	atomic_store(&wq->state, attr->wq_state);
@@ -156,6 +158,16 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 		flush(wq, now);
 	}
 	return 0;
+}
+
+int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
+{
+	int ret;
+
+	pthread_mutex_lock(&wq->change);
+	ret = modify_locked(wq, attr, now);
+	pthread_mutex_unlock(&wq->change);
+	return ret;
 }
 
 int wq_post(struct wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

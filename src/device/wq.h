@@ -6,6 +6,7 @@
 #ifndef DEVICE_WQ_H
 #define DEVICE_WQ_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,8 +26,9 @@ struct wq {
 	struct cq *cq;
 	struct recv_queue queue;
 	_Atomic(enum ibv_wq_state) state;
-	bool strips_vlan;
-	atomic_uint users; /* tables, an entry each */
+	atomic_bool strips_vlan;
+	pthread_mutex_t change; /* one ibv_modify_wq() at a time */
+	atomic_uint users;	/* tables, an entry each */
 	void *face;
 };
 

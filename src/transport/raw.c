@@ -139,7 +139,8 @@ static void to_wq(const struct qp *qp, const struct frame *frame, uint32_t tag, 
 {
 	uint32_t hash = frame_hash(frame, qp->hash_key, qp->hash_fields);
 	struct wq *wq = qp->wq_table->wqs[hash & qp->wq_table->mask];
-	struct receiver to = {qp->adapter, wq->pd, wq->cq, wq, wq->ibv.wq_num, wq->strips_vlan};
+	struct receiver to = {qp->adapter, wq->pd,	   wq->cq,
+			      wq,	   wq->ibv.wq_num, atomic_load(&wq->strips_vlan)};
 	union taken taken;
 
 	if (atomic_load(&wq->state) == IBV_WQS_RDY && recv_queue_take(&wq->queue, &taken.wqe) == 0)
