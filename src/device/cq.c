@@ -105,6 +105,11 @@ static void set_count(struct cq *cq, uint32_t count)
 	atomic_store_explicit(&cq->count, count, memory_order_release);
 }
 
+static bool is_overrun(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->is_overrun, memory_order_relaxed);
+}
+
 int cq_resize(struct cq *cq, uint32_t cqe)
 {
 	struct cqe *ring, *old;
@@ -141,7 +146,7 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 static bool make_room(struct cq *cq)
 {
 	if (!cq->ignore_overrun) {
-		cq->is_overrun = true;
+		atomic_store_explicit(&cq->is_overrun, true, memory_order_relaxed);
 		return false;
 	}
 	cq->head = ring_index(cq, 1);
@@ -203,7 +208,7 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 	bool was_overrun, is_event;
 
 	pthread_spin_lock(&cq->lock);
-	was_overrun = cq->is_overrun;
+	was_overrun = is_overrun(cq);
 	if (was_overrun || (count_locked(cq) == cq->capacity && !make_room(cq))) {
 		pthread_spin_unlock(&cq->lock);
 		return overrun(cq, !was_overrun, &cqe->wc);
@@ -248,7 +253,7 @@ void cq_query(struct cq *cq, struct cq_status *status)
 	    .entries = cq->capacity,
 	    .held = count_locked(cq),
 	    .arm = cq->arm,
-	    .is_overrun = cq->is_overrun,
+	    .is_overrun = is_overrun(cq),
 	    .moderate_count = cq->moderate_count,
 	    .moderate_us = (uint16_t)(cq->moderate_ns / 1000),
 	};
@@ -273,20 +278,20 @@ void cq_expire(struct cq *cq, uint64_t now)
 int cq_poll(struct cq *cq, int count, struct ibv_wc *wc)
 {
 	uint32_t held, taken;
-	bool is_overrun;
+	bool is_lost;
 
-	if (!atomic_load_explicit(&cq->count, memory_order_acquire) && !cq->is_overrun)
+	if (!atomic_load_explicit(&cq->count, memory_order_acquire) && !is_overrun(cq))
 		return 0;
 	pthread_spin_lock(&cq->lock);
 	held = count_locked(cq);
-	is_overrun = cq->is_overrun;
+	is_lost = is_overrun(cq);
 	for (taken = 0; taken < held && (int)taken < count; taken++) {
 		wc[taken] = cq->ring[cq->head].wc;
 		cq->head = ring_index(cq, 1);
 	}
 	set_count(cq, held - taken);
 	pthread_spin_unlock(&cq->lock);
-	return !held && is_overrun ? -EOVERFLOW : (int)taken;
+	return !held && is_lost ? -EOVERFLOW : (int)taken;
 }
 
 int cq_poll_one(struct cq *cq, struct cqe *cqe)
@@ -299,7 +304,7 @@ int cq_poll_one(struct cq *cq, struct cqe *cqe)
 		cq->head = ring_index(cq, 1);
 		set_count(cq, count_locked(cq) - 1);
 		ret = 0;
-	} else if (cq->is_overrun) {
+	} else if (is_overrun(cq)) {
 		ret = -EOVERFLOW;
 	}
 	pthread_spin_unlock(&cq->lock);
