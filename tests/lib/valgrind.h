@@ -56,6 +56,28 @@ static inline __attribute__((unused)) void valgrind_after(const volatile void *o
 	ANNOTATE_HAPPENS_AFTER(object);
 }
 
+/* Both know this way of waiting for a thread's end, and not the one with a limit. */
+#define pthread_timedjoin_np(thread, result, until) pthread_join(thread, result)
+
+/*
+ * Whether memory is mapped is asked by msync(), which valgrind takes for a read of all of it;
+ * mincore() says the same, and is taken for what it is. (<sys/mman.h> comes later, as sources have
+ * settings of their own for it, and then declares this function once more.)
+ */
+int mincore(void *address, size_t length, unsigned char *pages);
+
+static inline __attribute__((unused)) int valgrind_msync(void *address, size_t length, int flags)
+{
+	const size_t step = 256 * 4096;
+	unsigned char pages[256];
+
+	for (size_t at = 0; at < length; at += step)
+		if (mincore((char *)address + at, length - at < step ? length - at : step, pages))
+			return -1;
+	return 0;
+}
+#define msync valgrind_msync
+
 /* What an operation is given is read before it releases. */
 #define VALGRIND_VOID(object, order, operation)                                                    \
 	({                                                                                         \

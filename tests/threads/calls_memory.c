@@ -170,10 +170,10 @@ static void dm_life(struct set *set)
 
 static void dm_copy(struct set *set)
 {
-	uint64_t here = 5;
+	uint64_t here = 5, place = 64 * (uint64_t)matrix_thread;
 
-	CHECK(!ibv_memcpy_to_dm(set->dm, 64, &here, sizeof(here)));
-	CHECK(!ibv_memcpy_from_dm(&here, set->dm, 128, sizeof(here)));
+	CHECK(!ibv_memcpy_to_dm(set->dm, place, &here, sizeof(here)));
+	CHECK(!ibv_memcpy_from_dm(&here, set->dm, place, sizeof(here)));
 }
 
 static void dm_use(struct set *set)

@@ -7,9 +7,17 @@
 
 #include "matrix.h"
 
-static struct ibv_sge sge_of(struct set *set, uint32_t length)
+/* What is sent. */
+static struct ibv_sge source(const struct set *set, uint32_t length)
 {
-	struct ibv_sge sge = {(uintptr_t)set->bytes + 1024, length, set->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)set->bytes, length, set->mr->lkey};
+
+	return sge;
+}
+
+static struct ibv_sge into(const struct set *set, enum set_qp qp, enum set_use use, uint32_t length)
+{
+	struct ibv_sge sge = {set_place(set, qp, use), length, set->mr->lkey};
 
 	return sge;
 }
@@ -27,33 +35,32 @@ static bool post(struct set *set, struct ibv_qp *qp, struct ibv_send_wr *wr)
 	return !ret;
 }
 
-static void rdma(struct set *set, enum ibv_wr_opcode opcode)
+static void rdma(struct set *set, enum ibv_wr_opcode opcode, struct ibv_sge sge)
 {
-	struct ibv_sge sge = sge_of(set, 100);
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = opcode};
 
-	wr.wr.rdma.remote_addr = (uintptr_t)set->bytes + 4096;
+	wr.wr.rdma.remote_addr = set_place(set, SET_FROM, SET_TARGET);
 	wr.wr.rdma.rkey = set->mr->rkey;
 	post(set, set->from, &wr);
 }
 
 static void post_write(struct set *set)
 {
-	rdma(set, IBV_WR_RDMA_WRITE);
+	rdma(set, IBV_WR_RDMA_WRITE, source(set, 100));
 }
 
 static void post_read(struct set *set)
 {
-	rdma(set, IBV_WR_RDMA_READ);
+	rdma(set, IBV_WR_RDMA_READ, into(set, SET_FROM, SET_INTO, 100));
 }
 
 static void post_atomic(struct set *set)
 {
-	struct ibv_sge sge = sge_of(set, 8);
+	struct ibv_sge sge = into(set, SET_TO, SET_INTO, 8);
 	struct ibv_send_wr wr = {
 	    .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD};
 
-	wr.wr.atomic.remote_addr = (uintptr_t)set->bytes + 8192;
+	wr.wr.atomic.remote_addr = set_place(set, SET_TO, SET_TARGET);
 	wr.wr.atomic.rkey = set->mr->rkey;
 	wr.wr.atomic.compare_add = 1;
 	post(set, set->to, &wr);
@@ -67,8 +74,8 @@ static bool is_posted(int ret)
 
 static void send_to_srq(struct set *set)
 {
-	struct ibv_sge sge = sge_of(set, 64);
-	struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_sge sge = source(set, 64), to = into(set, SET_TO, SET_RECEIVE, 64);
+	struct ibv_recv_wr recv = {.sg_list = &to, .num_sge = 1}, *bad;
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 
 	if (is_posted(ibv_post_srq_recv(set->srq, &recv, &bad)) && post(set, set->from, &wr))
@@ -77,8 +84,8 @@ static void send_to_srq(struct set *set)
 
 static void send_to_queue(struct set *set)
 {
-	struct ibv_sge sge = sge_of(set, 64);
-	struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_sge sge = source(set, 64), to = into(set, SET_FROM, SET_RECEIVE, 64);
+	struct ibv_recv_wr recv = {.sg_list = &to, .num_sge = 1}, *bad;
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_SEND,
@@ -90,7 +97,7 @@ static void send_to_queue(struct set *set)
 
 static void send_datagram(struct set *set)
 {
-	struct ibv_sge to = sge_of(set, 104), sge = sge_of(set, 64);
+	struct ibv_sge to = into(set, SET_UD, SET_RECEIVE, 104), sge = source(set, 64);
 	struct ibv_recv_wr recv = {.sg_list = &to, .num_sge = 1}, *bad;
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 
@@ -121,9 +128,9 @@ static bool complete(struct set *set, struct ibv_qp_ex *ex, unsigned int count)
 static void build_writes(struct set *set)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(set->ex);
-	uint64_t to = (uintptr_t)set->bytes + 4096;
+	uint64_t to = set_place(set, SET_EX, SET_TARGET);
 	struct ibv_data_buf pieces[2] = {{"one", 4}, {"two", 4}};
-	struct ibv_sge sge[2] = {sge_of(set, 64), sge_of(set, 32)};
+	struct ibv_sge sge[2] = {source(set, 64), source(set, 32)};
 
 	build(ex);
 	ibv_wr_rdma_write(ex, set->mr->rkey, to);
@@ -140,7 +147,8 @@ static void build_writes(struct set *set)
 static void build_reads(struct set *set)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(set->ex);
-	uint64_t here = (uintptr_t)set->bytes + 1024, there = (uintptr_t)set->bytes + 8192;
+	uint64_t here = set_place(set, SET_EX, SET_INTO);
+	uint64_t there = set_place(set, SET_EX, SET_TARGET);
 	uint64_t value = 3;
 
 	build(ex);
@@ -158,7 +166,8 @@ static void build_reads(struct set *set)
 static void build_sends(struct set *set)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(set->ex);
-	struct ibv_sge sge = sge_of(set, 64);
+	struct ibv_sge sge = into(set, SET_EX, SET_RECEIVE, 64);
+	uint64_t here = (uintptr_t)set->bytes;
 	struct ibv_recv_wr recv[3] = {{.next = &recv[1], .sg_list = &sge, .num_sge = 1},
 				      {.next = &recv[2], .sg_list = &sge, .num_sge = 1},
 				      {.sg_list = &sge, .num_sge = 1}};
@@ -168,11 +177,11 @@ static void build_sends(struct set *set)
 		return;
 	build(ex);
 	ibv_wr_send(ex);
-	ibv_wr_set_sge(ex, set->mr->lkey, sge.addr, 64);
+	ibv_wr_set_sge(ex, set->mr->lkey, here, 64);
 	ibv_wr_send_imm(ex, 5);
-	ibv_wr_set_sge(ex, set->mr->lkey, sge.addr, 64);
-	ibv_wr_rdma_write_imm(ex, set->mr->rkey, (uintptr_t)set->bytes + 4096, 6);
-	ibv_wr_set_sge(ex, set->mr->lkey, sge.addr, 64);
+	ibv_wr_set_sge(ex, set->mr->lkey, here, 64);
+	ibv_wr_rdma_write_imm(ex, set->mr->rkey, set_place(set, SET_EX, SET_TARGET), 6);
+	ibv_wr_set_sge(ex, set->mr->lkey, here, 64);
 	if (complete(set, ex, 3))
 		atomic_fetch_add(&set->sent, 3);
 }

@@ -214,7 +214,9 @@ static void wq_busy(struct set *set)
 
 static void wq_modify(struct set *set)
 {
-	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RESET};
+	struct ibv_wq_attr attr = {.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_FLAGS,
+				   .wq_state = IBV_WQS_RESET,
+				   .flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING};
 
 	CHECK(!ibv_modify_wq(set->wq, &attr));
 	attr.wq_state = IBV_WQS_RDY;

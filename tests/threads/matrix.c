@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * matrix [PART OF]: any two verbs at once, in two threads: on the same objects, on others of the
- * same context, and on those of another context. The threads start each pair together and wait for
- * each other after it; so whoever looks for races (ThreadSanitizer, helgrind, drd) sees what is
- * between the two alone. With PART and OF (from 0 on) only each OFth pair, another one for each
- * PART. Between pairs all completions and events are taken and counted: none is lost or comes
- * twice.
+ * matrix [PART OF [ROUNDS]]: any two verbs at once, in two threads: on the same objects, on others
+ * of the same context, and on those of another context. The threads start each pair together and
+ * wait for each other after it; so whoever looks for races (ThreadSanitizer, helgrind, drd) sees
+ * what is between the two alone. With PART and OF (from 0 on) only each OFth pair, another one for
+ * each PART. Who does not wait for chance needs few ROUNDS. Between pairs all completions and
+ * events are taken and counted: none is lost or comes twice.
  *
  * matrix --list: the verbs.
  */
@@ -14,7 +14,7 @@
 
 #include "matrix.h"
 
-enum { MAX_VERBS = 128, ROUNDS = 20, MODES = 3, PATIENCE_S = 400 };
+enum { MAX_VERBS = 128, MODES = 3, PATIENCE_S = 400 };
 
 static const char *const mode_names[MODES] = {"the same objects", "other objects",
 					      "another context"};
@@ -25,7 +25,8 @@ static const struct verb *verbs[MAX_VERBS];
 static unsigned int verb_count;
 static struct set sets[MODES]; /* the first thread's, and what the second one has in each mode */
 static struct events events[2];
-static unsigned int part, parts = 1;
+static unsigned int part, parts = 1, rounds = 20;
+_Thread_local unsigned int matrix_thread;
 static pthread_barrier_t barrier;
 static unsigned int now[2]; /* which pair; written between the barriers */
 static unsigned int mode;
@@ -48,13 +49,14 @@ static void meet(void)
 
 static void run_rounds(const struct verb *verb, struct set *set)
 {
-	for (int i = 0; i < ROUNDS; i++)
+	for (unsigned int i = 0; i < rounds; i++)
 		verb->round(set);
 }
 
 /* Ends when it finds no pair. */
 static void *second_thread(void *unused)
 {
+	matrix_thread = 1;
 	for (;;) {
 		meet();
 		if (now[1] == verb_count)
@@ -130,11 +132,13 @@ int main(int argc, char **argv)
 		list();
 		return 0;
 	}
-	if (argc == 3) {
+	if (argc >= 3) {
 		part = (unsigned int)atoi(argv[1]);
 		parts = (unsigned int)atoi(argv[2]);
 		CHECK(part < parts);
 	}
+	if (argc == 4)
+		rounds = (unsigned int)atoi(argv[3]);
 	run();
 	return 0;
 }

@@ -11,6 +11,14 @@
 
 #include "rig.h"
 
+/*
+ * Where what is in the bytes of a set: what requests send, which nobody writes; and for each QP
+ * what it reads into, what it writes to, and what it receives into. So no two QPs write the same
+ * memory, which would be the program's own race.
+ */
+enum set_use { SET_INTO = 1, SET_TARGET, SET_RECEIVE };
+enum set_qp { SET_FROM, SET_TO, SET_EX, SET_UD };
+
 enum { SET_BYTES = 16384, SET_WRS = 64, SET_CQE = 4096, SET_ACCESS = 0xf };
 
 /* Asynchronous events of a context that were raised on demand: each is taken by one thread. */
@@ -71,6 +79,14 @@ struct verb {
 	const char *names; /* of the verbs in it, as tests/threads/complete reads them */
 	void (*round)(struct set *set);
 };
+
+static inline uint64_t set_place(const struct set *set, enum set_qp qp, enum set_use use)
+{
+	return (uintptr_t)set->bytes + 1024 * (3 * (uint64_t)qp + use);
+}
+
+/* 0 or 1: who it is. */
+extern _Thread_local unsigned int matrix_thread;
 
 /* Each ends with a row of NULLs. */
 extern const struct verb calls_context[], calls_memory[], calls_queue[], calls_qp[], calls_post[];
