@@ -5,15 +5,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ethtool.h>
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -79,21 +82,33 @@ static uint64_t link_guid(struct rtnl_link *link)
 	return guid_of_name(rtnl_link_get_name(link));
 }
 
-/* Unknown (-1, or EINVAL without a carrier) for most virtual interfaces. */
+/*
+ * In Mbit/s; 0 is unknown, as it is for most virtual interfaces. By a socket, which is of our
+ * network: sysfs may show another one's interfaces. The first call only tells how much the answer
+ * holds beside.
+ */
 static uint64_t link_speed(const char *name)
 {
-	char path[64];
-	long long speed = 0;
-	FILE *file;
+	union {
+		struct ethtool_link_settings settings;
+		char room[sizeof(struct ethtool_link_settings) + 3 * INT8_MAX * sizeof(uint32_t)];
+	} query = {.settings.cmd = ETHTOOL_GLINKSETTINGS};
+	struct ifreq request = {.ifr_data = (void *)&query};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint32_t speed = (uint32_t)SPEED_UNKNOWN;
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
-	file = fopen(path, "re");
-	if (!file)
+	if (fd < 0)
 		return 0;
-	if (fscanf(file, "%lld", &speed) != 1 || speed < 0 || speed >= UINT32_MAX)
-		speed = 0;
-	fclose(file);
-	return (uint64_t)speed;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (!ioctl(fd, SIOCETHTOOL, &request) && query.settings.link_mode_masks_nwords < 0) {
+		query.settings.cmd = ETHTOOL_GLINKSETTINGS;
+		query.settings.link_mode_masks_nwords =
+		    (int8_t)-query.settings.link_mode_masks_nwords;
+		if (!ioctl(fd, SIOCETHTOOL, &request))
+			speed = query.settings.speed;
+	}
+	close(fd);
+	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
 /* The place of an address in the GID table: link-local, IPv4, other IPv6. -1: not usable (yet). */
