@@ -129,8 +129,14 @@ static void what_is_no_rate_is_said_so(void **state)
 	assert_int_equal(mult_to_ibv_rate(3), IBV_RATE_MAX);
 }
 
+/* Exported for programs of old, and declared by no header. */
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+
 static void fork_needs_no_protection(void **state)
 {
+	assert_int_equal(ibv_dontfork_range(state, 8), 0);
+	assert_int_equal(ibv_dofork_range(state, 8), 0);
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	assert_int_equal(ibv_fork_init(), 0);
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
