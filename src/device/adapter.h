@@ -53,6 +53,12 @@ struct adapter_host {
 	 */
 	void (*quiesce)(struct adapter *adapter);
 
+	/*
+	 * Whether the peer of a reliable QP, which does not answer, was of a process of this host
+	 * that has ended, so that nobody ever will. Under the lane's lock. NULL: not known.
+	 */
+	bool (*is_peer_gone)(struct adapter *adapter, const struct qp *qp);
+
 	/* Of raw packet QPs: sends an Ethernet frame. 0, -EAGAIN when busy, or -errno. */
 	int (*send_frame)(struct adapter *adapter, const void *frame, size_t length);
 

@@ -16,6 +16,7 @@
 #include "engine/domain.h"
 #include "engine/line.h"
 #include "engine/netdev.h"
+#include "engine/progress.h"
 #include "engine/raw.h"
 #include "engine/state.h"
 #include "engine/steer.h"
@@ -102,12 +103,18 @@ static void host_quiesce(struct adapter *adapter)
 		reachable_quiesce(engine);
 }
 
+static bool host_is_peer_gone(struct adapter *adapter, const struct qp *qp)
+{
+	return !is_dead(adapter) && seat_is_peer_gone(qp);
+}
+
 static const struct adapter_host host = {
     .schedule = host_schedule,
     .cq_event = host_cq_event,
     .async_event = host_async_event,
     .random = host_random,
     .quiesce = host_quiesce,
+    .is_peer_gone = host_is_peer_gone,
     .send_frame = raw_send_frame,
     .publish_mr = reachable_publish_mr,
     .withdraw_mr = reachable_withdraw_mr,

@@ -46,6 +46,7 @@ struct seat {
 	struct timer timer;    /* under the lane's lock */
 	atomic_bool is_queued; /* on `posted` or `ready` */
 	struct seat *next;     /* of those */
+	bool has_met;	       /* its peer's process, over shared memory; under the lane's lock */
 };
 
 /* A socket that the lane receives from. */

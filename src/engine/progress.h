@@ -24,6 +24,9 @@ void lane_make_ready(struct lane *lane, struct seat *seat);
 /* Moves what was posted to the end of `ready`, in its order. */
 void lane_take_posted(struct lane *lane);
 
+/* Whether a QP's peer was of a process of this host that has ended. With the lane's lock. */
+bool seat_is_peer_gone(const struct qp *qp);
+
 /* QPs are ready, and nothing keeps them from running. */
 static inline bool lane_is_runnable(const struct lane *lane)
 {

@@ -18,6 +18,7 @@
 #include "engine/opening.h"
 #include "engine/progress.h"
 #include "engine/raw.h"
+#include "engine/slot.h"
 #include "engine/state.h"
 #include "engine/steer.h"
 #include "explain/reason.h"
@@ -138,8 +139,24 @@ static void meet_peer(struct lane *lane, const struct qp *qp)
 	peer = qp->attr.dest_qp_num;
 	is_near = samehost_is_local(lane->samehost, &qp->av);
 	lane_unlock(lane);
-	if (is_near && peer > QPN_GSI && peer != QPN_MULTICAST)
+	is_near = is_near && peer > QPN_GSI && peer != QPN_MULTICAST;
+	if (is_near)
 		neighbours_meet(lane->engine, lane, peer >> QPN_SLOT_SHIFT, samehost_way(peer));
+	lane_lock(lane);
+	qp->seat->has_met =
+	    is_near && samehost_has_way(lane->samehost, peer >> QPN_SLOT_SHIFT, samehost_way(peer));
+	lane_unlock(lane);
+}
+
+/* Its slot may be another's by now: then it takes as long as it always does. */
+bool seat_is_peer_gone(const struct qp *qp)
+{
+	uint32_t peer = qp->attr.dest_qp_num, slot = peer >> QPN_SLOT_SHIFT;
+	struct seat *seat = qp->seat;
+
+	return seat && seat->has_met &&
+	       !samehost_has_way(seat->lane->samehost, slot, samehost_way(peer)) &&
+	       slot_is_free(slot);
 }
 
 /*

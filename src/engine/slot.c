@@ -136,6 +136,21 @@ int slot_take(struct slot *slot)
 	return refuse(REASON_NO_SLOT, "%s", strerror(errno));
 }
 
+bool slot_is_free(uint32_t number)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct mail_address address;
+	bool is_free;
+
+	if (fd < 0)
+		return false;
+	mail_address_of_slot(number, &address);
+	is_free = connect(fd, (const struct sockaddr *)&address.name, address.length) < 0 &&
+		  errno == ECONNREFUSED;
+	close(fd);
+	return is_free;
+}
+
 void slot_release(struct slot *slot)
 {
 	if (slot->fd >= 0)

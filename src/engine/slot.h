@@ -36,6 +36,8 @@ struct slot {
 /* The lowest free one. 0 or a positive errno (noted). */
 int slot_take(struct slot *slot);
 void slot_release(struct slot *slot);
+/* Nobody has it, as far as can be told. */
+bool slot_is_free(uint32_t number);
 
 /* Whom a datagram goes to, or came from. */
 struct mail_address {

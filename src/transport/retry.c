@@ -4,6 +4,7 @@
  * over, after a timeout as the last resort. It is always go-back-N: from the oldest packet not
  * acknowledged on (9.7.5.1.4, 9.7.6.1).
  */
+#include "device/adapter.h"
 #include "transport/requester.h"
 #include "wire/timers.h"
 
@@ -101,6 +102,13 @@ void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now)
 	requester->rnr_deadline = now + rnr_timer_ns(timer);
 }
 
+static bool is_peer_gone(struct qp *qp)
+{
+	struct adapter *adapter = qp->adapter;
+
+	return adapter->host->is_peer_gone && adapter->host->is_peer_gone(adapter, qp);
+}
+
 /* False if the QP has failed. */
 bool retry_on_deadline(struct qp *qp, uint64_t now)
 {
@@ -118,6 +126,8 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 	if (requester->expired < UINT8_MAX)
 		requester->expired++;
 	window_timed_out(&requester->window, requester->end);
+	if (is_peer_gone(qp)) /* more of the same would only take longer */
+		requester->retries_left = 0;
 	if (!retry_spend(qp, now))
 		return false;
 	retry_go_back(qp);

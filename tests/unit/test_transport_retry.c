@@ -121,6 +121,36 @@ static void retry_cnt_is_the_number_of_times_it_is_sent_again(void **state)
 	}
 }
 
+static bool says_gone(struct adapter *adapter, const struct qp *qp)
+{
+	return true;
+}
+
+static void a_peer_whose_process_has_ended_is_not_asked_again(void **state)
+{
+	struct adapter_host host = pair_host;
+	struct pair *pair;
+
+	host.is_peer_gone = says_gone;
+	options.retry_cnt = 7;
+	pair = pair_connected(&options);
+	pair->a.adapter.host = &host;
+	/* one that answers is not asked about */
+	side_post_recv(&pair->b, 7, 0, 10);
+	side_request(&pair->a, IBV_WR_SEND, 1, 0, 10);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->b, 7, IBV_WC_SUCCESS);
+	pair->meddle = lose_all;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 10);
+	pair_run_out(pair);
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 1);
+	assert_int_equal(side_expect(&pair->a, 2, IBV_WC_RETRY_EXC_ERR).vendor_err,
+			 REASON_RETRY_EXCEEDED);
+	assert_int_equal(pair->a.qp->state, IBV_QPS_ERR);
+	pair_free(pair);
+}
+
 static void the_timer_runs_for_one_to_four_times_the_timeout(void **state)
 {
 	const unsigned int times[] = {1, 2, 4, 4, 4};
@@ -428,6 +458,7 @@ int main(void)
 	    TEST(a_gap_is_told_by_one_nak_and_filled_at_once),
 	    TEST(a_lost_ack_is_asked_for_after_the_timeout),
 	    TEST(retry_cnt_is_the_number_of_times_it_is_sent_again),
+	    TEST(a_peer_whose_process_has_ended_is_not_asked_again),
 	    TEST(the_timer_runs_for_one_to_four_times_the_timeout),
 	    TEST(timeout_zero_waits_for_ever),
 	    TEST(progress_fills_the_retry_counter_again),
