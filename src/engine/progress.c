@@ -311,8 +311,8 @@ static void flush(struct lane *lane, uint64_t now)
 
 static void run_seat(struct lane *lane, struct seat *seat, uint64_t now)
 {
-	/* from here on a new work request queues it again */
-	atomic_store_explicit(&seat->is_queued, false, memory_order_relaxed);
+	/* from here on a new work request queues it again, by whom `next` is written anew */
+	atomic_store_explicit(&seat->is_queued, false, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (transport_run(seat->qp, now, outbox_of(lane)))
 		lane_make_ready(lane, seat);
