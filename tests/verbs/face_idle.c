@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An adapter that has nothing to do costs nothing: its threads sleep until something comes. And
+ * what comes together wakes a program that sleeps on a completion channel once.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <poll.h>
+
+#include "live.h"
+
+enum {
+	SETTLE_MS = 100, /* naps of a lane's thread after a program has polled take a millisecond */
+	IDLE_MS = 1000,
+	BATCH = 16,
+};
+
+static void pause_ms(long ms)
+{
+	struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+	nanosleep(&time, NULL);
+}
+
+/* How often a thread went to sleep by itself, so how often it had been awake. */
+static long sleeps_of(const char *thread)
+{
+	char path[64 + 256], line[128];
+	long count = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+	fclose(file);
+	assert_true(count >= 0);
+	return count;
+}
+
+static bool is_ours(const char *thread)
+{
+	char path[64 + 256], name[16] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", thread);
+	file = fopen(path, "r");
+	if (file && !fgets(name, sizeof(name), file))
+		name[0] = '\0';
+	if (file)
+		fclose(file);
+	return !strncmp(name, "verbatim/", 9);
+}
+
+/* Of the adapter's threads; `threads` is how many. */
+static long sleeps_of_ours(int *threads)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *entry;
+	long count = 0;
+
+	assert_non_null(tasks);
+	*threads = 0;
+	while ((entry = readdir(tasks))) {
+		if (entry->d_name[0] == '.' || !is_ours(entry->d_name))
+			continue;
+		count += sleeps_of(entry->d_name);
+		++*threads;
+	}
+	closedir(tasks);
+	return count;
+}
+
+static void exchange(struct end *a, struct end *b)
+{
+	struct ibv_sge sge = end_sge(a, 0, 8);
+	struct ibv_send_wr wr = make_send(IBV_WR_SEND, &sge);
+
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(post_recv(b, 1, 8), 0);
+		post_send_wr(a, &wr);
+		assert_wc(next_wc(b->cq), 1, IBV_WC_SUCCESS);
+		assert_wc(next_wc(a->cq), 0x5e4d, IBV_WC_SUCCESS);
+	}
+}
+
+static void nothing_to_do_wakes_nobody(void **state)
+{
+	struct end a, b;
+	int threads;
+	long before;
+
+	pair_create(&a, &b, IBV_QPT_RC);
+	exchange(&a, &b);
+	pause_ms(SETTLE_MS);
+	before = sleeps_of_ours(&threads);
+	assert_true(threads >= 3); /* a lane's, the mail's, the one that follows the interfaces */
+	pause_ms(IDLE_MS);
+	assert_int_equal(sleeps_of_ours(&threads), before);
+	pair_destroy(&a, &b);
+}
+
+/* All are posted as one list, so they arrive together. */
+static void what_comes_together_tells_once(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 2 * BATCH, NULL, channel, 0), *told;
+	struct ibv_send_wr wrs[BATCH], *bad;
+	struct ibv_wc wc[2 * BATCH];
+	struct ibv_qp_init_attr attr;
+	struct ibv_sge sge;
+	struct pollfd poll_fd;
+	struct end a, b;
+	void *context_of;
+
+	end_create(&a, IBV_QPT_RC);
+	end_make_buffer(&b);
+	b.cq = cq;
+	attr = end_qp_attr(cq, IBV_QPT_RC);
+	b.qp = ibv_create_qp(pd, &attr);
+	assert_non_null(b.qp);
+	qp_init(a.qp, live_access);
+	qp_init(b.qp, live_access);
+	qp_connect(a.qp, b.qp->qp_num);
+	qp_connect(b.qp, a.qp->qp_num);
+	sge = end_sge(&a, 0, 8);
+	for (int i = 0; i < BATCH; i++) {
+		assert_int_equal(post_recv(&b, (uint64_t)i, 8), 0);
+		wrs[i] = make_send(IBV_WR_SEND, &sge);
+		wrs[i].next = i + 1 < BATCH ? &wrs[i + 1] : NULL;
+	}
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(ibv_post_send(a.qp, wrs, &bad), 0);
+	for (int i = 0; i < BATCH; i++)
+		assert_wc(next_wc(a.cq), 0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_get_cq_event(channel, &told, &context_of), 0);
+	assert_ptr_equal(told, cq);
+	poll_fd = (struct pollfd){.fd = channel->fd, .events = POLLIN};
+	assert_int_equal(poll(&poll_fd, 1, 50), 0); /* and no second one */
+	assert_int_equal(ibv_poll_cq(cq, 2 * BATCH, wc), BATCH);
+	ibv_ack_cq_events(cq, 1);
+	end_destroy(&a);
+	end_destroy(&b);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_to_do_wakes_nobody),
+	    cmocka_unit_test(what_comes_together_tells_once),
+	};
+
+	return cmocka_run_group_tests(tests, live_open, live_close);
+}
