@@ -54,8 +54,14 @@ static void host_schedule(struct adapter *adapter, struct qp *qp)
 
 static void host_cq_event(struct cq *cq)
 {
-	if (face.cq_event)
-		face.cq_event(cq);
+	struct engine *engine = station_of(cq->adapter)->engine;
+
+	if (!face.cq_event)
+		return;
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		if (lane_tell_later(engine->lanes[i], cq))
+			return;
+	face.cq_event(cq);
 }
 
 static bool is_of_qp(enum ibv_event_type type)

@@ -153,8 +153,17 @@ static void hold(struct lane *lane)
 	atomic_store_explicit(&lane->holder, pthread_self(), memory_order_relaxed);
 }
 
+static void tell(struct lane *lane)
+{
+	for (uint32_t i = 0; i < lane->tell_count; i++)
+		engine_face()->cq_event(lane->told_later[i]);
+	lane->tell_count = 0;
+}
+
 static void release(struct lane *lane)
 {
+	tell(lane);
+	lane->is_telling_later = false;
 	atomic_store_explicit(&lane->holder, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&lane->mutex);
 }
@@ -163,6 +172,16 @@ static void release(struct lane *lane)
 static bool is_mine(const struct lane *lane)
 {
 	return atomic_load_explicit(&lane->holder, memory_order_relaxed) == pthread_self();
+}
+
+bool lane_tell_later(struct lane *lane, struct cq *cq)
+{
+	if (!is_mine(lane) || !lane->is_telling_later)
+		return false;
+	if (lane->tell_count == LANE_TELL_MAX)
+		tell(lane);
+	lane->told_later[lane->tell_count++] = cq;
+	return true;
 }
 
 void lane_lock(struct lane *lane)

@@ -68,6 +68,8 @@ struct stream {
 	uint32_t length;
 };
 
+enum { LANE_TELL_MAX = 16 };
+
 struct lane {
 	struct engine *engine;
 	uint32_t index;
@@ -89,8 +91,11 @@ struct lane {
 	atomic_bool is_dead; /* in the child of a fork */
 
 	/* under the lock */
-	struct seat *ready, **ready_end; /* to be run, oldest first */
-	bool is_answering_later;	 /* what is ready may wait for the program's next verb */
+	struct seat *ready, **ready_end;      /* to be run, oldest first */
+	struct cq *told_later[LANE_TELL_MAX]; /* lane_tell_later() */
+	uint32_t tell_count;
+	bool is_telling_later;
+	bool is_answering_later; /* what is ready may wait for the program's next verb */
 	struct timer_queue timers;
 	uint32_t seats;
 	uint64_t patience;
@@ -146,6 +151,13 @@ void lane_doorbell(struct lane *lane, struct seat *seat);
 enum { LANE_SOCKET_LOOK = 16 }; /* a look at a socket, in that unit */
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent);
 void lane_will_sleep(struct lane *lane);
+
+/*
+ * What came in from this host is answered before a program that sleeps hears of it: its core may be
+ * this one, and who waits for the answer has as long to wait then as the program cares to run.
+ * True if the lane will tell the CQ's event when it is let go; the lock may be anybody's.
+ */
+bool lane_tell_later(struct lane *lane, struct cq *cq);
 
 /* Hands over a copy of a packet. Any thread, the lock not held; dropped when there is no memory. */
 void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet);

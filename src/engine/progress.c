@@ -161,8 +161,10 @@ static void deliver_near(const struct packet *packet, void *owner, void *data)
 static unsigned int receive_near(struct lane *lane, uint64_t now)
 {
 	struct intake in = {.lane = lane, .now = now};
-	unsigned int count = samehost_receive(lane->samehost, find_adapter, deliver_near, &in);
+	unsigned int count;
 
+	lane->is_telling_later = true;
+	count = samehost_receive(lane->samehost, find_adapter, deliver_near, &in);
 	touched(&in, NULL);
 	return count;
 }
