@@ -177,7 +177,15 @@ static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_at
 	return NULL;
 }
 
-/* The handle is in the list no more; what is to be destroyed with it, or NULL. */
+static void unlist(struct face_qp *face)
+{
+	pthread_mutex_lock(&open_lock);
+	cds_list_del(&face->node);
+	pthread_mutex_unlock(&open_lock);
+}
+
+/* What is to be destroyed with the handle, or NULL: then it may go any moment, by who has it open.
+ */
 static struct qp *leave(struct qp *handle)
 {
 	struct face_qp *face = face_of_qp(handle);
@@ -185,7 +193,6 @@ static struct qp *leave(struct qp *handle)
 	bool is_last;
 
 	pthread_mutex_lock(&open_lock);
-	cds_list_del(&face->node);
 	if (face->real)
 		face_of_qp(real)->openers--;
 	else
@@ -197,17 +204,19 @@ static struct qp *leave(struct qp *handle)
 
 int shared_qp_destroy(struct qp *handle)
 {
-	struct face_qp *face = face_of_qp(handle);
+	struct face_qp *face = face_of_qp(handle), *last_face;
 	struct ibv_qp *ibv = &handle->ibv;
 	bool is_opened = face->real;
-	struct qp *last = leave(handle);
-	struct face_qp *last_face = last ? face_of_qp(last) : NULL;
+	struct qp *last;
 	int ret = 0;
 
+	unlist(face);
 	async_retire(context_of(ibv->context), ibv, &face->async, &ibv->mutex, &ibv->cond,
 		     &ibv->events_completed);
 	qp_destroy_sync(ibv);
 	qp_leave_xrcd(handle);
+	last = leave(handle);
+	last_face = last ? face_of_qp(last) : NULL;
 	if (last)
 		ret = engine_destroy_qp(last);
 	if (!ret)
