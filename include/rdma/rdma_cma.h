@@ -564,8 +564,8 @@ struct rdma_addrinfo {
  * At least one of node, service and hints is not NULL. There is one entry; rdma_freeaddrinfo()
  * frees it.
  * Returns 0, an EAI_ code of getaddrinfo(), or -1 with errno set.
- * Errors: EINVAL: all three are NULL; EAI_FAMILY: a name of the family AF_IB, whose addresses are
- * given in the hints alone; EAI_MEMORY: no memory.
+ * Errors: EINVAL: all three are NULL; EAI_FAMILY: the family AF_IB, but not a GID with
+ * RAI_NUMERICHOST and RAI_FAMILY; EAI_MEMORY: no memory.
  * Threads: any thread, at any time.
  * Man: rdma_getaddrinfo(3).
  */

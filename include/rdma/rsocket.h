@@ -30,8 +30,9 @@ extern "C" {
  * Makes an rsocket: domain AF_INET or AF_INET6, type SOCK_STREAM or SOCK_DGRAM, perhaps with
  * SOCK_NONBLOCK.
  * Returns a descriptor, for these calls alone, or -1 with errno set.
- * Errors: EAFNOSUPPORT: another domain; EPROTONOSUPPORT: another type, or a protocol that is not
- * the type's; ENODEV: there is no device; EMFILE: no descriptor is left; ENOMEM.
+ * Errors: EAFNOSUPPORT: another domain (AF_IB is taken for AF_INET6); EPROTONOSUPPORT: another
+ * type, or a protocol that is not the type's; ENODEV: there is no device; EMFILE: no descriptor is
+ * left; ENOMEM.
  */
 int rsocket(int domain, int type, int protocol);
 

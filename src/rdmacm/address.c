@@ -3,7 +3,10 @@
  * Socket addresses and what they are to RDMA: GIDs and service ids.
  */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <string.h>
+
+#include <infiniband/ib.h>
 
 #include "rdmacm/face.h"
 
@@ -33,6 +36,18 @@ void address_of_gid(const union ibv_gid *gid, uint16_t port, struct sockaddr_sto
 		sin6->sin6_port = htons(port);
 		memcpy(&sin6->sin6_addr, gid->raw, 16);
 	}
+}
+
+const struct sockaddr *address_plain(const struct sockaddr *address, struct sockaddr_storage *room)
+{
+	const struct sockaddr_ib *sib = (const struct sockaddr_ib *)address;
+	union ibv_gid gid;
+
+	if (!address || address->sa_family != AF_IB)
+		return address;
+	memcpy(gid.raw, &sib->sib_addr, sizeof(gid.raw));
+	address_of_gid(&gid, (uint16_t)be64toh(sib->sib_sid), room);
+	return (struct sockaddr *)room;
 }
 
 socklen_t address_length(const struct sockaddr *address)

@@ -2,9 +2,12 @@
 /*
  * Names to addresses, and endpoints made from them.
  */
+#include <endian.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <infiniband/ib.h>
 
 #include "rdmacm/face.h"
 
@@ -32,6 +35,38 @@ static void set_types(struct rdma_addrinfo *info, const struct rdma_addrinfo *hi
 			: IBV_QPT_RC;
 }
 
+/* A GID is written as an IPv6 address is. */
+static bool is_gid_wanted(const struct rdma_addrinfo *hints)
+{
+	const int flags = RAI_NUMERICHOST | RAI_FAMILY;
+
+	return hints && hints->ai_family == AF_IB && (hints->ai_flags & flags) == flags;
+}
+
+/* An IPv6 address as one of AF_IB, whose port is a service id. */
+static int convert(struct rdma_addrinfo *info, struct sockaddr **address, socklen_t *length)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)*address;
+	struct sockaddr_ib *sib;
+
+	if (!in6 || in6->sin6_family != AF_INET6)
+		return 0;
+	sib = calloc(1, sizeof(*sib));
+	if (!sib)
+		return ENOMEM;
+	sib->sib_family = AF_IB;
+	sib->sib_pkey = htobe16(0xffff);
+	sib->sib_flowinfo = in6->sin6_flowinfo;
+	memcpy(&sib->sib_addr, &in6->sin6_addr, sizeof(sib->sib_addr));
+	sib->sib_sid = htobe64((uint64_t)info->ai_port_space << 16 | be16toh(in6->sin6_port));
+	sib->sib_sid_mask = UINT64_MAX;
+	free(*address);
+	*address = (struct sockaddr *)sib;
+	*length = sizeof(*sib);
+	info->ai_family = AF_IB;
+	return 0;
+}
+
 static int lookup(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		  struct addrinfo **found)
 {
@@ -41,7 +76,9 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 		wanted.ai_flags |= AI_PASSIVE;
 	if (hints && hints->ai_flags & RAI_NUMERICHOST)
 		wanted.ai_flags |= AI_NUMERICHOST;
-	if (hints && hints->ai_flags & RAI_FAMILY)
+	if (is_gid_wanted(hints))
+		wanted.ai_family = AF_INET6;
+	else if (hints && hints->ai_flags & RAI_FAMILY)
 		wanted.ai_family = hints->ai_family;
 	else if (!node && hints && hints->ai_family)
 		wanted.ai_family = hints->ai_family;
@@ -79,6 +116,11 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	}
 	info->ai_flags = hints ? hints->ai_flags : 0;
 	set_types(info, hints);
+	if (error == 0 && is_gid_wanted(hints)) {
+		error = convert(info, &info->ai_src_addr, &info->ai_src_len);
+		if (error == 0)
+			error = convert(info, &info->ai_dst_addr, &info->ai_dst_len);
+	}
 	if (error == 0 && hints && hints->ai_src_len && !info->ai_src_addr)
 		error = copy_address(hints->ai_src_addr, hints->ai_src_len, &info->ai_src_addr,
 				     &info->ai_src_len);

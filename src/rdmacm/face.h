@@ -179,6 +179,9 @@ struct ibv_pd *device_pd(struct ibv_context *context);
 
 void gid_of_address(const struct sockaddr *address, union ibv_gid *gid);
 void address_of_gid(const union ibv_gid *gid, uint16_t port, struct sockaddr_storage *address);
+/* One of AF_IB is a GID and a service id: as the IP address and the port that they are here. Others
+ * as they are. */
+const struct sockaddr *address_plain(const struct sockaddr *address, struct sockaddr_storage *room);
 socklen_t address_length(const struct sockaddr *address);
 bool address_is_any(const struct sockaddr *address);
 __be16 *address_port(struct sockaddr *address);

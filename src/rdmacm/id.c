@@ -199,12 +199,13 @@ static int bind_address(struct id *id, const struct sockaddr *address)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 {
+	struct sockaddr_storage room;
 	int error;
 
 	if (!address)
 		return cm_result(EINVAL);
 	manager_lock();
-	error = bind_address(id_of(id), address);
+	error = bind_address(id_of(id), address_plain(address, &room));
 	manager_unlock();
 	return cm_result(error);
 }
@@ -298,13 +299,14 @@ static int resolve(struct id *id, const struct sockaddr *from, const struct sock
 int rdma_resolve_addr(struct rdma_cm_id *cm_id, struct sockaddr *src_addr,
 		      struct sockaddr *dst_addr, int timeout_ms)
 {
+	struct sockaddr_storage from, to;
 	struct id *id = id_of(cm_id);
 	int error;
 
 	if (!dst_addr)
 		return cm_result(EINVAL);
 	manager_lock();
-	error = resolve(id, src_addr, dst_addr);
+	error = resolve(id, address_plain(src_addr, &from), address_plain(dst_addr, &to));
 	if (error == 0)
 		event_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	manager_unlock();

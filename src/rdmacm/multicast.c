@@ -66,6 +66,7 @@ static int join(struct id *id, const struct sockaddr *address, bool is_sender, v
 int rdma_join_multicast_ex(struct rdma_cm_id *cm_id, struct rdma_cm_join_mc_attr_ex *attr,
 			   void *context)
 {
+	struct sockaddr_storage room;
 	struct id *id = id_of(cm_id);
 	int error;
 
@@ -75,7 +76,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *cm_id, struct rdma_cm_join_mc_attr
 	     attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED))
 		return cm_result(EINVAL);
 	manager_lock();
-	error = join(id, attr->addr,
+	error = join(id, address_plain(attr->addr, &room),
 		     (attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) &&
 			 attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
 		     context);
@@ -95,10 +96,12 @@ int rdma_leave_multicast(struct rdma_cm_id *cm_id, struct sockaddr *addr)
 {
 	struct id *id = id_of(cm_id);
 	struct group *group, *found = NULL;
+	struct sockaddr_storage room;
+	const struct sockaddr *plain = address_plain(addr, &room);
 
 	manager_lock();
 	cds_list_for_each_entry (group, &id->groups, node)
-		if (memcmp(&group->address, addr, address_length(addr)) == 0)
+		if (memcmp(&group->address, plain, address_length(plain)) == 0)
 			found = group;
 	if (found)
 		leave(id, found);

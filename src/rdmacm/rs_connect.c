@@ -12,6 +12,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <infiniband/ib.h>
+
 #include "engine/thread.h"
 #include "rdmacm/face.h"
 #include "rdmacm/rs.h"
@@ -45,6 +47,8 @@ int rsocket(int domain, int type, int protocol)
 	struct rsock *rs;
 	int error;
 
+	if (domain == AF_IB)
+		domain = AF_INET6;
 	if (domain != AF_INET && domain != AF_INET6)
 		return rs_fail(EAFNOSUPPORT);
 	if ((type & 0xf) != SOCK_STREAM && (type & 0xf) != SOCK_DGRAM)
@@ -77,13 +81,25 @@ static void set_id_options(struct rsock *rs)
 		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &one, sizeof(one));
 }
 
+/* The length of what `addr` is then. */
+static socklen_t plain(const struct sockaddr **addr, socklen_t length,
+		       struct sockaddr_storage *room)
+{
+	if (!*addr || length < sizeof(struct sockaddr_ib) || (*addr)->sa_family != AF_IB)
+		return length;
+	*addr = address_plain(*addr, room);
+	return address_length(*addr);
+}
+
 int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
 	struct rsock *rs = rs_find(socket);
+	struct sockaddr_storage room;
 	int rc;
 
 	if (!rs)
 		return -1;
+	addrlen = plain(&addr, addrlen, &room);
 	if (!addr || addrlen < address_length(addr) || !address_length(addr))
 		return rs_fail(EINVAL);
 	if (rs->type == SOCK_DGRAM)
@@ -227,10 +243,12 @@ static int finish_connect(struct rsock *rs)
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
 	struct rsock *rs = rs_find(socket);
+	struct sockaddr_storage room;
 	int error = 0;
 
 	if (!rs)
 		return -1;
+	addrlen = plain(&addr, addrlen, &room);
 	if (!addr || addrlen < address_length(addr) || !address_length(addr))
 		return rs_fail(EINVAL);
 	if (rs->type == SOCK_DGRAM)

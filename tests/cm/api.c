@@ -397,8 +397,8 @@ static void events_of_the_programs_own_and_of_names_are_told(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* Such addresses are taken as they are; that no device of Ethernet has them is another matter. */
-static void addresses_of_infiniband_are_passed_on_and_have_no_device(void **state)
+/* On Ethernet a GID is an IP address, and the service id ends with the port. */
+static void an_address_of_infiniband_is_a_gid_and_a_service_id(void **state)
 {
 	struct sockaddr_ib from = {.sib_family = AF_IB, .sib_sid = htobe64(7)}, to = from;
 	struct rdma_addrinfo hints = {.ai_family = AF_IB,
@@ -418,11 +418,19 @@ static void addresses_of_infiniband_are_passed_on_and_have_no_device(void **stat
 	assert_memory_equal(info->ai_src_addr, &from, sizeof(from));
 	assert_int_equal(info->ai_dst_len, sizeof(to));
 	assert_memory_equal(info->ai_dst_addr, &to, sizeof(to));
-	refused(rdma_resolve_addr(id, info->ai_src_addr, info->ai_dst_addr, 100), EAFNOSUPPORT);
-	refused(rdma_bind_addr(id, info->ai_src_addr), EAFNOSUPPORT);
 	rdma_freeaddrinfo(info);
-	hints.ai_flags = RAI_FAMILY;
+	hints = (struct rdma_addrinfo){.ai_family = AF_IB, .ai_flags = RAI_FAMILY};
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", "7", &hints, &info), EAI_FAMILY);
+	hints.ai_flags |= RAI_NUMERICHOST;
+	assert_int_equal(rdma_getaddrinfo("::ffff:127.0.0.1", "5011", &hints, &info), 0);
+	assert_int_equal(info->ai_dst_len, sizeof(to));
+	memcpy(&to, info->ai_dst_addr, sizeof(to));
+	assert_int_equal(to.sib_family, AF_IB);
+	assert_true(be64toh(to.sib_sid) == (UINT64_C(0x1060000) | 5011));
+	assert_int_equal(rdma_resolve_addr(id, NULL, info->ai_dst_addr, 100), 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(ntohs(rdma_get_dst_port(id)), 5011);
+	rdma_freeaddrinfo(info);
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
@@ -457,7 +465,7 @@ int main(void)
 	    cmocka_unit_test(ece_and_depths_go_with_a_connection_of_the_programs_own_qps),
 	    cmocka_unit_test(a_full_backlog_is_only_a_delay),
 	    cmocka_unit_test(events_of_the_programs_own_and_of_names_are_told),
-	    cmocka_unit_test(addresses_of_infiniband_are_passed_on_and_have_no_device),
+	    cmocka_unit_test(an_address_of_infiniband_is_a_gid_and_a_service_id),
 	    cmocka_unit_test(an_id_moves_to_another_channel_with_its_events),
 	};
 
