@@ -117,6 +117,77 @@ static void clients_connect_and_disconnect_at_once(void **state)
 	assert_int_equal(received, CLIENTS * ROUNDS);
 }
 
+/* ---- one channel ---- */
+
+enum { READERS = 4, WRITERS = 4, EVENTS = 300, LAST = 1 << 20 };
+
+static struct rdma_event_channel *channel;
+static atomic_uint told[WRITERS * EVENTS];
+
+static void *read_events(void *data)
+{
+	struct rdma_cm_event *event;
+	uint64_t arg;
+
+	do {
+		if (rdma_get_cm_event(channel, &event)) {
+			check(false, "rdma_get_cm_event");
+			return NULL;
+		}
+		arg = event->param.arg;
+		if (arg < WRITERS * EVENTS)
+			atomic_fetch_add(&told[arg], 1);
+		check(rdma_ack_cm_event(event) == 0, "rdma_ack_cm_event");
+	} while (arg != LAST);
+	return NULL;
+}
+
+/* Destroying an id waits for whoever has taken an event of it. */
+static void *write_events(void *data)
+{
+	unsigned int number = (unsigned int)(uintptr_t)data;
+	struct rdma_cm_id *id, *other;
+
+	check(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+	for (unsigned int i = 0; i < EVENTS; i++) {
+		check(rdma_create_id(channel, &other, NULL, RDMA_PS_UDP) == 0, "rdma_create_id");
+		check(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 0, number * EVENTS + i) == 0,
+		      "rdma_write_cm_event");
+		rdma_write_cm_event(other, RDMA_CM_EVENT_USER, 0, LAST + 1);
+		check(rdma_destroy_id(other) == 0, "rdma_destroy_id");
+	}
+	return id;
+}
+
+static void each_event_of_a_channel_is_taken_by_one_of_its_readers(void **state)
+{
+	pthread_t readers[READERS], writers[WRITERS];
+	struct rdma_cm_id *last;
+	void *ids[WRITERS];
+
+	failures = 0;
+	channel = rdma_create_event_channel();
+	assert_non_null(channel);
+	for (uintptr_t i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&writers[i], NULL, write_events, (void *)i), 0);
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(pthread_create(&readers[i], NULL, read_events, NULL), 0);
+	for (int i = 0; i < WRITERS; i++)
+		pthread_join(writers[i], &ids[i]);
+	assert_int_equal(rdma_create_id(channel, &last, NULL, RDMA_PS_TCP), 0);
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(rdma_write_cm_event(last, RDMA_CM_EVENT_USER, 0, LAST), 0);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(readers[i], NULL);
+	for (int i = 0; i < WRITERS; i++)
+		assert_int_equal(rdma_destroy_id(ids[i]), 0);
+	assert_int_equal(rdma_destroy_id(last), 0);
+	rdma_destroy_event_channel(channel);
+	assert_int_equal(failures, 0);
+	for (int i = 0; i < WRITERS * EVENTS; i++)
+		assert_int_equal(told[i], 1);
+}
+
 /* ---- rsockets ---- */
 
 static void *send_all(void *data)
@@ -186,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clients_connect_and_disconnect_at_once),
+	    cmocka_unit_test(each_event_of_a_channel_is_taken_by_one_of_its_readers),
 	    cmocka_unit_test(an_rsocket_is_written_by_one_thread_and_read_by_another),
 	};
 
