@@ -2,7 +2,9 @@
 /*
  * Event channels: a list of events, and a descriptor that holds one token for each.
  */
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -24,7 +26,7 @@ struct channel *channel_create(void)
 	return NULL;
 }
 
-/* Without waiting: another reader may be quicker. */
+/* With the lock, as all tokens are taken: what poll() found is there. */
 void channel_take_token(struct channel *channel)
 {
 	struct pollfd readable = {.fd = channel->cm.fd, .events = POLLIN};
@@ -156,31 +158,51 @@ void events_drop(struct id *id)
 	}
 }
 
+/* NULL if there is none. A thread that is cancelled is not while it has the lock. */
+static struct event *take_event(struct channel *channel)
+{
+	struct event *event = NULL;
+	int cancelled;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+	manager_lock();
+	if (!cds_list_empty(&channel->events)) {
+		event = cds_list_first_entry(&channel->events, struct event, node);
+		cds_list_del(&event->node);
+		channel_take_token(channel);
+		event->id->delivered++;
+		event->id->pending -= event->is_request;
+	}
+	manager_unlock();
+	pthread_setcancelstate(cancelled, NULL);
+	return event;
+}
+
+/* As a read() of the channel's descriptor would. 0, or -1 and errno. */
+static int wait_for_event(const struct channel *channel)
+{
+	struct pollfd readable = {.fd = channel->cm.fd, .events = POLLIN};
+	int flags = fcntl(channel->cm.fd, F_GETFL);
+
+	if (flags < 0)
+		return -1;
+	if (flags & O_NONBLOCK)
+		return cm_result(EAGAIN);
+	return poll(&readable, 1, -1) < 0 ? -1 : 0;
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *cm_channel, struct rdma_cm_event **result)
 {
 	struct channel *channel = (struct channel *)cm_channel;
+	struct event *event;
 
 	if (!channel)
 		return cm_result(EINVAL);
-	for (;;) {
-		struct event *event = NULL;
-		uint64_t token;
-
-		if (read(channel->cm.fd, &token, sizeof(token)) < 0)
+	while (!(event = take_event(channel)))
+		if (wait_for_event(channel))
 			return -1;
-		manager_lock();
-		if (!cds_list_empty(&channel->events)) {
-			event = cds_list_first_entry(&channel->events, struct event, node);
-			cds_list_del(&event->node);
-			event->id->delivered++;
-			event->id->pending -= event->is_request;
-		}
-		manager_unlock();
-		if (event) {
-			*result = &event->cm;
-			return 0;
-		}
-	}
+	*result = &event->cm;
+	return 0;
 }
 
 int rdma_ack_cm_event(struct rdma_cm_event *cm_event)

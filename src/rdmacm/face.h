@@ -224,7 +224,7 @@ struct channel *channel_create(void);
 /* In the child of a fork: its events are the parent's, and so are the tokens in its descriptor. */
 void channel_forsake(struct channel *channel);
 void channel_free(struct channel *channel);
-/* One less for its readers, without waiting: another one may be quicker. */
+/* With the lock: one less for its readers. */
 void channel_take_token(struct channel *channel);
 
 /* ---- id.c ---- */
