@@ -203,7 +203,7 @@ int rs_fail(int error);
 
 int rs_make_queues(struct rsock *rs); /* 0 or a positive errno */
 void rs_fill_conn_data(struct rsock *rs, struct rs_conn_data *data);
-int rs_take_conn_data(struct rsock *rs, const struct rs_conn_data *data, size_t length);
+int rs_take_conn_data(struct rsock *rs, const void *private_data, size_t length);
 /* Takes completions in, and gives credits. */
 void rs_progress(struct rsock *rs);
 /* Sends `length` bytes of the ring, which starts at sbuf_head. */

@@ -107,23 +107,28 @@ static struct rs_sge as_read(const struct rsock *rs, struct rs_sge sge)
 	return sge;
 }
 
-int rs_take_conn_data(struct rsock *rs, const struct rs_conn_data *data, size_t length)
+int rs_take_conn_data(struct rsock *rs, const void *private_data, size_t length)
 {
-	if (length < sizeof(*data) || data->version != RS_CONN_VERSION)
+	struct rs_conn_data data; /* a message's is not aligned */
+
+	if (length < sizeof(data))
 		return EPROTO;
-	rs->is_other_order = !(data->flags & RS_CONN_NET_ORDER) != (htobe16(1) != 1);
-	rs->remote_table = be64toh(data->target_sgl.addr);
-	rs->remote_halves = be32toh(data->target_sgl.length);
-	rs->remote_key = be32toh(data->target_sgl.key);
+	memcpy(&data, private_data, sizeof(data));
+	if (data.version != RS_CONN_VERSION)
+		return EPROTO;
+	rs->is_other_order = !(data.flags & RS_CONN_NET_ORDER) != (htobe16(1) != 1);
+	rs->remote_table = be64toh(data.target_sgl.addr);
+	rs->remote_halves = be32toh(data.target_sgl.length);
+	rs->remote_key = be32toh(data.target_sgl.key);
 	rs->remote_half = 1;
 	if (rs->remote_halves < RS_HALVES)
 		return EPROTO;
-	if (data->flags & RS_CONN_IOMAP)
-		rs->remote_iomap_size = data->iomap_size * 8u;
-	rs->targets[0] = (struct rs_sge){.addr = be64toh(data->data_buf.addr),
-					 .length = be32toh(data->data_buf.length),
-					 .key = be32toh(data->data_buf.key)};
-	rs->sseq_limit = be16toh(data->credits);
+	if (data.flags & RS_CONN_IOMAP)
+		rs->remote_iomap_size = data.iomap_size * 8u;
+	rs->targets[0] = (struct rs_sge){.addr = be64toh(data.data_buf.addr),
+					 .length = be32toh(data.data_buf.length),
+					 .key = be32toh(data.data_buf.key)};
+	rs->sseq_limit = be16toh(data.credits);
 	return 0;
 }
 

@@ -100,7 +100,7 @@ static int connect_peer(void **state)
 					.private_data_len = sizeof(data),
 					.retry_count = 7,
 					.rnr_retry_count = 7};
-	const struct rs_conn_data *told;
+	struct rs_conn_data told;
 	pthread_t thread;
 
 	if (interface_up("lo") < 0)
@@ -115,10 +115,10 @@ static int connect_peer(void **state)
 					.length = htobe32(sizeof(memory.received))};
 	assert_int_equal(pthread_create(&thread, NULL, accept_it, NULL), 0);
 	assert_int_equal(rdma_connect(peer, &param), 0);
-	told = peer->event->param.conn.private_data;
-	first = (struct rs_sge){.addr = be64toh(told->data_buf.addr),
-				.key = be32toh(told->data_buf.key),
-				.length = be32toh(told->data_buf.length)};
+	memcpy(&told, peer->event->param.conn.private_data, sizeof(told));
+	first = (struct rs_sge){.addr = be64toh(told.data_buf.addr),
+				.key = be32toh(told.data_buf.key),
+				.length = be32toh(told.data_buf.length)};
 	pthread_join(thread, NULL);
 	return stream < 0;
 }
