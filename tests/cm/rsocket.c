@@ -122,6 +122,25 @@ static void binding_and_listening_refuse_what_makes_no_sense(void **state)
 	refused(rclose(fd), EBADF);
 }
 
+static void a_descriptor_that_is_none(void **state)
+{
+	struct sockaddr_in to = at(7298);
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+	struct iovec piece = {.iov_base = "x", .iov_len = 1};
+	struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+	char byte;
+
+	assert_int_equal(rclose(fd), 0);
+	refused(rsend(fd, "x", 1, 0), EBADF);
+	refused(rsendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)), EBADF);
+	refused(rsendmsg(fd, &message, 0), EBADF);
+	refused(rrecv(fd, &byte, 1, 0), EBADF);
+	refused(rrecvfrom(fd, &byte, 1, 0, NULL, NULL), EBADF);
+	assert_int_equal(rpoll(&polled, 1, 0), 1);
+	assert_int_equal(polled.revents, POLLNVAL);
+}
+
 static void connecting_says_why_it_does_not(void **state)
 {
 	struct sockaddr_in nobody = at(7299), listening = at((uint16_t)(next_port - 1));
@@ -446,6 +465,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    STREAM(each_end_knows_its_own_address_and_the_peers),
 	    STREAM(binding_and_listening_refuse_what_makes_no_sense),
+	    cmocka_unit_test(a_descriptor_that_is_none),
 	    STREAM(connecting_says_why_it_does_not),
 	    STREAM(accepting_gives_the_peers_address_or_eagain),
 	    STREAM(every_call_that_sends_and_receives_does),
