@@ -83,6 +83,8 @@ int engine_destroy_qp(struct qp *qp);
 struct xrc_domain;
 int engine_open_qp(struct adapter *adapter, struct xrc_domain *domain, uint32_t number,
 		   struct qp **qp);
+/* From now on its events are told: who hears of them is in place. */
+void engine_follow_qp(struct qp *qp);
 
 struct comp_cntr;
 

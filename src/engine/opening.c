@@ -217,7 +217,6 @@ static struct qp *make(struct adapter *adapter, struct xrc_domain *domain, uint3
 int engine_open_qp(struct adapter *adapter, struct xrc_domain *domain, uint32_t number,
 		   struct qp **result)
 {
-	struct engine *engine = station_of(adapter)->engine;
 	const struct visitor_call call = {.kind = VISITOR_QUERY};
 	struct visitor_answer answer;
 	struct qp *qp;
@@ -238,12 +237,18 @@ int engine_open_qp(struct adapter *adapter, struct xrc_domain *domain, uint32_t 
 		return refuse(REASON_QP_OPEN_NONE, "QP %#x, of another process", number);
 	}
 	atomic_store(&qp->state, answer.attr.qp_state);
+	*result = qp;
+	return 0;
+}
+
+void engine_follow_qp(struct qp *qp)
+{
+	struct engine *engine = qp->opening->engine;
+
 	pthread_mutex_lock(&engine->openings.lock);
 	cds_list_add_tail(&qp->opening->node, &engine->openings.openings);
 	pthread_mutex_unlock(&engine->openings.lock);
 	wake_mail_thread(engine);
-	*result = qp;
-	return 0;
 }
 
 void opening_free(struct qp *qp)

@@ -151,6 +151,7 @@ static int open_handle(struct ibv_context *context, const struct ibv_qp_open_att
 	pthread_mutex_lock(&open_lock);
 	add_handle(context, attr, handle, real);
 	pthread_mutex_unlock(&open_lock);
+	engine_follow_qp(real);
 	return 0;
 }
 
