@@ -44,11 +44,25 @@ static bool find_link_local(const char *interface, union ibv_gid *gid)
 
 /* The kernel makes the address when it has seen the carrier, a moment after the interface came up.
  */
+/* It is listed before it may be used, as long as the kernel has not settled that nobody else has
+ * it. */
+static bool is_usable(const char *interface, const union ibv_gid *gid)
+{
+	struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+				       .sin6_scope_id = if_nametoindex(interface)};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0), result;
+
+	memcpy(&address.sin6_addr, gid, sizeof(address.sin6_addr));
+	result = bind(fd, (struct sockaddr *)&address, sizeof(address));
+	close(fd);
+	return result == 0;
+}
+
 static union ibv_gid link_local_of(const char *interface)
 {
 	union ibv_gid gid = {0};
 
-	for (int ms = 0; !find_link_local(interface, &gid); ms++) {
+	for (int ms = 0; !find_link_local(interface, &gid) || !is_usable(interface, &gid); ms++) {
 		assert_true(ms < WAIT_MS);
 		poll(NULL, 0, 1);
 	}
