@@ -5,18 +5,12 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <infiniband/ib.h>
 #include <infiniband/sa.h>
@@ -25,13 +19,7 @@
 #include <rdma/rsocket.h>
 
 #include "own_network.h"
-
-#define refused(call, error)                                                                       \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		assert_int_equal(call, -1);                                                        \
-		assert_int_equal(errno, error);                                                    \
-	} while (0)
+#include "refused.h"
 
 static struct rdma_event_channel *channel;
 

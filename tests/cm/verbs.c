@@ -5,29 +5,17 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
 #include "own_network.h"
-
-#define refused(call, error)                                                                       \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		assert_int_equal(call, -1);                                                        \
-		assert_int_equal(errno, error);                                                    \
-	} while (0)
+#include "refused.h"
 
 enum { PORT = 7201, WORK = 4, BYTES = 64 };
 

@@ -63,15 +63,7 @@ static void assert_marked(char what)
 
 static struct ibv_wc patient_wc(struct ibv_cq *cq)
 {
-	double end = seconds() + 50;
-	struct ibv_wc wc;
-	int count;
-
-	do {
-		count = ibv_poll_cq(cq, 1, &wc);
-	} while (!count && seconds() < end);
-	assert_int_equal(count, 1);
-	return wc;
+	return next_wc_within(cq, 50);
 }
 
 static struct ibv_sge whole(const struct ibv_mr *mr)

@@ -309,10 +309,10 @@ static inline void post_send_wr(struct end *end, struct ibv_send_wr *wr)
 	assert_int_equal(ibv_post_send(end->qp, wr, &bad), 0);
 }
 
-/* The next completion of a CQ; fails the test when none comes. */
-static inline struct ibv_wc next_wc(struct ibv_cq *cq)
+/* The next completion of a CQ; fails the test when none comes in time. */
+static inline struct ibv_wc next_wc_within(struct ibv_cq *cq, int patience_s)
 {
-	double end = seconds() + PATIENCE_S;
+	double end = seconds() + patience_s;
 	struct ibv_wc wc;
 	int count;
 
@@ -321,6 +321,11 @@ static inline struct ibv_wc next_wc(struct ibv_cq *cq)
 	} while (!count && seconds() < end);
 	assert_int_equal(count, 1);
 	return wc;
+}
+
+static inline struct ibv_wc next_wc(struct ibv_cq *cq)
+{
+	return next_wc_within(cq, PATIENCE_S);
 }
 
 static inline void assert_wc(struct ibv_wc wc, uint64_t wr_id, enum ibv_wc_status status)
