@@ -93,6 +93,9 @@ class Machine:
     def inside(self, *arguments):
         return number(self.output([os.path.join(self.here, "inside"), *map(str, arguments)]))
 
+    def between(self, *arguments):
+        return number(self.output([os.path.join(self.here, "between"), *map(str, arguments)]))
+
     def pair(self, server, client, port, **settings):
         """What the client prints, of a server that listens at the port first."""
         environment = dict(os.environ, **settings)
@@ -194,15 +197,26 @@ def within_bandwidth(operation, size, count):
     return run
 
 
+def between(operation, size, count, depth, options):
+    return lambda machine: machine.between(operation, size, count, depth, options)
+
+
+def between_bandwidth(operation, size, options):
+    def run(machine):
+        nanoseconds = machine.between(operation, size, iterations(size), 16, options)
+        return nanoseconds and size / nanoseconds * 1e9
+    return run
+
+
 # ---- peers ----
 
-def ucx(test, size, count, column, scale, transports="posix,cma,self"):
+def ucx(test, size, count, column, scale, transports="posix,cma,self", options=()):
     def run(machine):
         port = free_port()
         settings = {"UCX_TLS": transports, "UCX_LOG_LEVEL": "error"}
         printed = machine.pair(["ucx_perftest", "-p", str(port)],
-                               ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n", str(count), "-f"],
-                               port, **settings)
+                               ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n", str(count), "-f",
+                                *options], port, **settings)
         columns = printed.splitlines()[-1].split() if printed else []
         return number(columns[column]) * scale if len(columns) >= 8 else None
     return run
@@ -276,6 +290,13 @@ def of_ours():
         for mtu in (1024, 4096):
             yield Item("udp-%s-bw/%d" % (operation, mtu), "%s 64 KiB over UDP, path MTU %d" % (operation.upper(), mtu),
                        "B/s", ("udp",), bandwidth(operation, 65536, "-m", str(mtu), **UDP), PERFTEST)
+    for operation in ("write", "read"):
+        for letter, name, what in (("p", "both", "both poll"), ("h", "huge", "huge pages"), ("d", "shared", "device memory")):
+            for size in (65536, MIB):
+                yield Item("%s-%s-bw/%d" % (name, operation, size), "%s %s, %s" % (operation.upper(), size_name(size), what),
+                           "B/s", ("host",), between_bandwidth(operation, size, letter))
+        yield Item("shared-%s-lat/8" % operation, operation.upper() + " 8 B, device memory, with its completion", "ns", ("host",),
+                   between(operation, 8, 20000, 1, "d"))
     yield Item("send-rate", "SEND 8 B, messages a second", "1/s", ("host",), rate(), PERFTEST)
     yield Item("udp-send-rate", "SEND 8 B over UDP, messages a second", "1/s", ("udp",), rate(**UDP), PERFTEST)
     yield Item("udp-list-rate", "SEND 8 B over UDP in lists of 32, messages a second", "1/s", ("udp",),
@@ -290,7 +311,10 @@ def of_peers():
     yield peer("ucx-am-lat", "UCX active message 8 B", "ns", ("host",), ucx("ucp_am_lat", 8, 50000, 1, 1000), UCX)
     yield peer("ucx-am-rate", "UCX active message 8 B, messages a second", "1/s", ("host",), ucx("ucp_am_bw", 8, 500000, 7, 1), UCX)
     yield peer("ucx-am-bw", "UCX active message 1 MiB", "B/s", ("host",), ucx("ucp_am_bw", MIB, 1000, 5, MIB), UCX)
-    yield peer("ucx-put-bw", "UCX put 1 MiB", "B/s", ("host",), ucx("ucp_put_bw", MIB, 1000, 5, MIB), UCX)
+    # private memory of the other process, by process_vm_writev(), as strace shows; and memory that UCX made shared
+    yield peer("ucx-cma-bw", "UCX put over cma, 1 MiB", "B/s", ("host",),
+               ucx("put_bw", MIB, 2000, 5, MIB, options=("-d", "memory", "-x", "cma", "-D", "zcopy")), UCX)
+    yield peer("ucx-posix-bw", "UCX put into shared memory, 1 MiB", "B/s", ("host",), ucx("ucp_put_bw", MIB, 1000, 5, MIB), UCX)
     yield peer("ucx-tcp-lat", "UCX over TCP 8 B", "ns", ("udp",), ucx("ucp_am_lat", 8, 5000, 1, 1000, "tcp,self"), UCX)
     yield peer("shm-lat", "libfabric shm 64 B", "ns", ("host",), fabric(64), LIBFABRIC)
     yield peer("tcp-lat", "TCP, both sleep (qperf)", "ns", ("events",), tcp_latency, QPERF)

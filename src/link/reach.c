@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/limits.h"
@@ -26,7 +27,8 @@ enum {
 struct reach {
 	const struct directory *directory;
 	int memory_fd, lifeline;
-	pid_t pid; /* 0: no process_vm_*() */
+	pid_t pid;	      /* 0: no process_vm_*() */
+	struct timespec seen; /* alive, by the coarse clock */
 };
 
 struct reach *reach_open(const struct directory *directory, int memory_fd, int lifeline, pid_t pid)
@@ -34,7 +36,12 @@ struct reach *reach_open(const struct directory *directory, int memory_fd, int l
 	struct reach *reach = calloc(1, sizeof(*reach));
 
 	if (reach)
-		*reach = (struct reach){directory, memory_fd, lifeline, pid};
+		*reach = (struct reach){
+		    .directory = directory,
+		    .memory_fd = memory_fd,
+		    .lifeline = lifeline,
+		    .pid = pid,
+		};
 	return reach;
 }
 
@@ -79,41 +86,56 @@ static int split(const struct reach_op *op, struct iovec pieces[MAX_SGE + 1])
 	return count + 1;
 }
 
-static bool by_descriptor(const struct reach *reach, const struct reach_op *op, uint64_t place)
+static bool by_descriptor(const struct reach *reach, const struct iovec *pieces, int count,
+			  const struct reach_op *op, uint64_t place)
 {
-	struct iovec pieces[MAX_SGE + 1];
-	int count = split(op, pieces);
 	ssize_t done = op->is_read ? preadv(reach->memory_fd, pieces, count, (off_t)place)
 				   : pwritev(reach->memory_fd, pieces, count, (off_t)place);
 
 	return done >= 0 && (uint64_t)done == op->bytes;
 }
 
-/* The number may be another process's by the time that this one is gone. */
-static ssize_t by_number(const struct reach *reach, const struct reach_op *op, uint64_t place)
+/* The number may be another process's by the time that this one is gone, but not so soon. */
+static bool is_there(struct reach *reach)
 {
-	uint64_t body = op->is_read ? op->bytes : op->bytes - END_BYTES;
-	struct iovec there[2] = {{(void *)place, body},
-				 {(char *)(uintptr_t)place + body, op->bytes - body}};
-	unsigned long count = op->is_read ? 1 : 2;
+	struct timespec now;
 
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	if (now.tv_sec == reach->seen.tv_sec && now.tv_nsec == reach->seen.tv_nsec)
+		return true;
 	if (reach_has_ended(reach->lifeline))
+		return false;
+	reach->seen = now;
+	return true;
+}
+
+/* The kernel looks up the other side's pages once for each piece there, and copies once for each
+ * piece on either side: so what is to be split is split here. */
+static ssize_t by_number(struct reach *reach, const struct iovec *pieces, int count,
+			 const struct reach_op *op, uint64_t place)
+{
+	struct iovec there = {(void *)(uintptr_t)place, op->bytes};
+
+	if (!is_there(reach))
 		return 0;
-	return op->is_read ? process_vm_readv(reach->pid, op->pieces, op->count, there, count, 0)
-			   : process_vm_writev(reach->pid, op->pieces, op->count, there, count, 0);
+	return op->is_read
+		   ? process_vm_readv(reach->pid, pieces, (unsigned long)count, &there, 1, 0)
+		   : process_vm_writev(reach->pid, pieces, (unsigned long)count, &there, 1, 0);
 }
 
 static bool copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 {
+	struct iovec pieces[MAX_SGE + 1];
+	int count = split(op, pieces);
 	ssize_t done;
 
 	if (op->bytes <= BY_DESCRIPTOR || !reach->pid)
-		return by_descriptor(reach, op, place);
-	done = by_number(reach, op, place);
+		return by_descriptor(reach, pieces, count, op, place);
+	done = by_number(reach, pieces, count, op, place);
 	if (done >= 0 || (errno != EPERM && errno != ENOSYS && errno != ESRCH))
 		return done >= 0 && (uint64_t)done == op->bytes;
 	reach->pid = 0;
-	return by_descriptor(reach, op, place);
+	return by_descriptor(reach, pieces, count, op, place);
 }
 
 bool reach_do(struct reach *reach, atomic_uint *hazard, const struct directory_question *question,

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * between send|write|read SIZE COUNT [DEPTH [OPTIONS]]: messages between two RC queue pairs of two
+ * processes, each with a thread that posts and polls. Prints nanoseconds a message. Options, as one
+ * word of letters: `p` the target of a WRITE or READ polls, though nothing completes there (as that
+ * of ib_write_bw does not); `h` huge pages are asked for; `d` the target's memory is the device's.
+ */
+#define _GNU_SOURCE
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RECEIVES = 256, HUGE_PAGE = 2 << 20 };
+
+/* What the two tell each other, in memory that both have. */
+struct board {
+	struct side {
+		union ibv_gid gid;
+		uint32_t qpn, rkey;
+		uint64_t addr;
+		atomic_int is_told, is_ready;
+	} sides[2];
+	atomic_int is_over;
+};
+
+static struct board *board;
+static struct side *own, *peer;
+static const char *options = "";
+static enum ibv_wr_opcode opcode;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct ibv_mr *mr;
+static char *buffer;
+static size_t size;
+
+static void need(int fine, const char *what)
+{
+	if (fine)
+		return;
+	perror(what);
+	exit(1);
+}
+
+static int has(char option)
+{
+	return strchr(options, option) != NULL;
+}
+
+static void make_memory(struct ibv_context *context)
+{
+	const int access =
+	    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+
+	if (has('d') && own == &board->sides[1]) {
+		struct ibv_alloc_dm_attr attr = {.length = (size + 3) / 4 * 4};
+		struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
+
+		need(dm != NULL, "device memory");
+		mr = ibv_reg_dm_mr(pd, dm, 0, size, access | IBV_ACCESS_ZERO_BASED);
+		need(mr != NULL, "region");
+		return;
+	}
+	buffer = aligned_alloc(HUGE_PAGE, whole);
+	need(buffer && !madvise(buffer, whole, has('h') ? MADV_HUGEPAGE : MADV_NOHUGEPAGE),
+	     "memory");
+	memset(buffer, 1, whole);
+	mr = ibv_reg_mr(pd, buffer, size, access);
+	need(mr != NULL, "region");
+	own->addr = (uintptr_t)buffer;
+}
+
+static void open_side(void)
+{
+	struct ibv_device **list;
+	struct ibv_context *context;
+	struct ibv_qp_init_attr init = {
+	    .cap = {.max_send_wr = 256,
+		    .max_recv_wr = RECEIVES,
+		    .max_send_sge = 1,
+		    .max_recv_sge = 1},
+	    .qp_type = IBV_QPT_RC,
+	};
+	int devices;
+
+	list = ibv_get_device_list(&devices);
+	need(list && devices > 0, "device");
+	context = ibv_open_device(list[devices - 1]);
+	need(context != NULL, "open");
+	pd = ibv_alloc_pd(context);
+	cq = ibv_create_cq(context, 1024, NULL, NULL, 0);
+	need(pd && cq, "set up");
+	init.send_cq = init.recv_cq = cq;
+	make_memory(context);
+	qp = ibv_create_qp(pd, &init);
+	need(qp && !ibv_query_gid(context, 1, 0, &own->gid), "QP");
+	own->qpn = qp->qp_num;
+	own->rkey = mr->rkey;
+	atomic_store(&own->is_told, 1);
+}
+
+static void connect_side(void)
+{
+	struct ibv_qp_attr attr = {
+	    .qp_state = IBV_QPS_INIT,
+	    .port_num = 1,
+	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+
+	while (!atomic_load(&peer->is_told))
+		usleep(100);
+	need(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "INIT");
+	attr = (struct ibv_qp_attr){
+	    .qp_state = IBV_QPS_RTR,
+	    .path_mtu = IBV_MTU_4096,
+	    .dest_qp_num = peer->qpn,
+	    .max_dest_rd_atomic = 16,
+	    .min_rnr_timer = 1,
+	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .hop_limit = 1}},
+	};
+	need(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	attr = (struct ibv_qp_attr){
+	    .qp_state = IBV_QPS_RTS,
+	    .timeout = 14,
+	    .retry_cnt = 7,
+	    .rnr_retry = 7,
+	    .max_rd_atomic = 16,
+	};
+	need(!ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+}
+
+static void wait_ready(void)
+{
+	atomic_store(&own->is_ready, 1);
+	while (!atomic_load(&peer->is_ready))
+		usleep(100);
+}
+
+static void post_recv(void)
+{
+	struct ibv_sge sge = {own->addr, (uint32_t)size, mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	need(!ibv_post_recv(qp, &wr, &bad), "receive");
+}
+
+static void post_send(void)
+{
+	struct ibv_sge sge = {own->addr, (uint32_t)size, mr->lkey};
+	struct ibv_send_wr wr = {
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .opcode = opcode,
+	    .send_flags = IBV_SEND_SIGNALED,
+	    .wr = {.rdma = {peer->addr, peer->rkey}},
+	};
+	struct ibv_send_wr *bad;
+
+	need(!ibv_post_send(qp, &wr, &bad), "send");
+}
+
+static int take(void)
+{
+	struct ibv_wc wc[16];
+	int count = ibv_poll_cq(cq, 16, wc);
+
+	for (int i = 0; i < count; i++)
+		need(wc[i].status == IBV_WC_SUCCESS, ibv_wc_status_str(wc[i].status));
+	return count;
+}
+
+static void serve(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	own = &board->sides[1];
+	peer = &board->sides[0];
+	open_side();
+	connect_side();
+	for (int i = 0; i < RECEIVES && opcode == IBV_WR_SEND; i++)
+		post_recv();
+	wait_ready();
+	while (!atomic_load(&board->is_over)) {
+		if (opcode != IBV_WR_SEND && !has('p')) {
+			usleep(1000);
+			continue;
+		}
+		for (int arrived = take(); arrived > 0; arrived--)
+			post_recv();
+	}
+	exit(0);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+	long count = argc > 3 ? atol(argv[3]) : 10000, depth = argc > 4 ? atol(argv[4]) : 1;
+	long posted = 0, sent = 0, warm;
+	double begin = 0;
+
+	opcode = argc > 1 && argv[1][0] == 'w'	 ? IBV_WR_RDMA_WRITE
+		 : argc > 1 && argv[1][0] == 'r' ? IBV_WR_RDMA_READ
+						 : IBV_WR_SEND;
+	size = argc > 2 ? (size_t)atol(argv[2]) : 8;
+	options = argc > 5 ? argv[5] : "";
+	board =
+	    mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	need(board != MAP_FAILED, "board");
+	if (!fork())
+		serve();
+	own = &board->sides[0];
+	peer = &board->sides[1];
+	open_side();
+	connect_side();
+	wait_ready();
+	warm = count / 10;
+	while (sent < warm + count) {
+		if (sent >= warm && begin == 0) {
+			begin = now();
+			warm = sent;
+		}
+		while (posted < warm + count && posted - sent < depth) {
+			post_send();
+			posted++;
+		}
+		sent += take();
+	}
+	printf("%.0f\n", (now() - begin) / (double)count);
+	atomic_store(&board->is_over, 1);
+	wait(NULL);
+	return 0;
+}
