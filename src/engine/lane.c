@@ -348,6 +348,7 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 	lane_run(lane, now);
 	lane_unlock(lane);
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
+	lane_leave(lane, false);
 }
 
 void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet)

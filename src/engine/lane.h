@@ -83,6 +83,7 @@ struct lane {
 	_Atomic(struct parcel *) parcels; /* packets that came in elsewhere, newest first */
 	atomic_uint polls;
 	atomic_ulong seen;	    /* when a program last left a verb; 0: it said that it sleeps */
+	atomic_ulong seen_sends;    /* system calls until then */
 	atomic_ulong polling_since; /* no gap since then */
 	atomic_ulong poller_since;  /* when has_poller became true */
 	atomic_bool has_poller;

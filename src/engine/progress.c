@@ -399,6 +399,20 @@ static bool is_polling(struct lane *lane, uint64_t now)
 }
 
 /*
+ * Packets in or out of a socket take longer than a gap between polls may: what the verb took is
+ * none. Any other is left as soon as it was entered, for a look at the clock is a part of its cost.
+ */
+void lane_leave(struct lane *lane, bool took_long)
+{
+	uint64_t sends = udp_link_sends(lane->link);
+
+	if (!took_long && sends == atomic_load_explicit(&lane->seen_sends, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&lane->seen_sends, sends, memory_order_relaxed);
+	atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
+}
+
+/*
  * A packet or two came in, and a completion of them: what the program does now is most likely to
  * post its reply, and the ACK that we owe can go out with that, in one send instead of two. Its
  * next verb sends it in any case, or the lane's thread after its nap.
@@ -431,8 +445,7 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	lane_take_posted(lane);
 	did = (!lane->is_answering_later && lane_run(lane, now)) || count;
 	lane_unlock(lane);
-	if (count > FEW_PACKETS)
-		atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
+	lane_leave(lane, count > FEW_PACKETS);
 	return did;
 }
 

@@ -37,6 +37,9 @@ static inline bool lane_is_runnable(const struct lane *lane)
  * done. */
 bool lane_run(struct lane *lane, uint64_t now);
 
+/* A program's verb ends, the lock let go. */
+void lane_leave(struct lane *lane, bool took_long);
+
 /* All that neighbours have sent through shared memory. */
 void lane_take_near(struct lane *lane);
 

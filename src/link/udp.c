@@ -158,7 +158,7 @@ static bool swap_with_ack(struct udp_link *link, struct udp_run *run, uint32_t d
 	const struct av *av = &link->reserved_av;
 
 	if (run->count != 1 || run->segment != sizeof(ack) + ICRC_BYTES || bytes <= run->segment ||
-	    bytes > SWAP_BYTES_MAX || run->dest_qp != dest_qp || run->from->no_gso ||
+	    run->dest_qp != dest_qp || run->from->no_gso ||
 	    memcmp(&av->sgid, &av->dgid, sizeof(av->sgid)) != 0 || !is_ack(at) ||
 	    !is_same_way(&run->av, av))
 		return false;
@@ -222,6 +222,11 @@ bool udp_link_flush(struct udp_link *link)
 struct outbox *udp_link_outbox(struct udp_link *link)
 {
 	return &link->outbox;
+}
+
+uint64_t udp_link_sends(const struct udp_link *link)
+{
+	return __atomic_load_n(&link->counters.sends, __ATOMIC_RELAXED);
 }
 
 void udp_link_counters(const struct udp_link *link, struct udp_counters *counters)

@@ -89,6 +89,9 @@ typedef void (*udp_deliver)(const struct packet *packet, void *data);
 int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_deliver deliver,
 		void *data);
 
+/* How many calls have sent something. Any thread. */
+uint64_t udp_link_sends(const struct udp_link *link);
+
 void udp_link_counters(const struct udp_link *link, struct udp_counters *counters);
 
 #endif

@@ -22,12 +22,12 @@ enum {
 	/* A segmented send is one datagram to the IP layer, with its headers at most 64 KiB. */
 	RUN_BYTES_MAX = 65000,
 	PACKET_BYTES_MAX = HEADER_BYTES_MAX + MTU_BYTES_MAX, /* without the ICRC */
-	SWAP_BYTES_MAX = 1100,
 	/* The kernel's UDP_MAX_SEGMENTS: 128, and 64 before it was raised. */
 	SEGMENTS_MAX = 128,
 	SEGMENTS_MAX_OLD = 64,
 
 	RECEIVE_BATCH = 8,
+	FULL_BEFORE_MORE = 3,
 	RECEIVE_BYTES = 64 << 10, /* a GRO batch, at most */
 
 	HOP_LIMIT_DEFAULT = 64,
@@ -75,6 +75,7 @@ struct udp_receiver {
 	struct mmsghdr headers[RECEIVE_BATCH];
 	struct udp_message messages[RECEIVE_BATCH];
 	int batch; /* how many to ask for: more while there is more */
+	int full;  /* times in a row that there was more */
 	uint8_t *buffers;
 };
 

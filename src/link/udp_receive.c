@@ -2,7 +2,7 @@
 /*
  * From a socket to packets: a GRO batch is taken apart by its segment size, and each segment whose
  * ICRC is right is delivered where it lies. Asking for one message is cheapest when there is one or
- * none, for many when there are many: the batch doubles while it comes back full.
+ * none, for many when there are many: the batch doubles while it comes back full again and again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -64,12 +64,15 @@ static int take(struct udp_receiver *r, int fd)
 	return 1;
 }
 
+/* A ping-pong comes back full each time that it is not empty, and has nothing behind. */
 static void adapt(struct udp_receiver *r, int got)
 {
-	if (got == r->batch)
-		r->batch = 2 * got < RECEIVE_BATCH ? 2 * got : RECEIVE_BATCH;
-	else
+	if (got < r->batch) {
 		r->batch = got > 1 ? got : 1;
+		r->full = 0;
+	} else if (++r->full >= FULL_BEFORE_MORE) {
+		r->batch = 2 * got < RECEIVE_BATCH ? 2 * got : RECEIVE_BATCH;
+	}
 }
 
 static int control_int(const struct cmsghdr *c)
