@@ -399,8 +399,8 @@ int rdma_listen(struct rdma_cm_id *id, int backlog);
 /*
  * Waits for a request, for a synchronous listener. The new id is synchronous, has id->event, and a
  * QP if rdma_create_ep() got attributes for one.
- * Errors: EINVAL: the listener is not synchronous, or another event came; EINTR: a signal came
- * while it waited; and those of rdma_create_qp().
+ * Errors: EINVAL: the id is not synchronous, or has a peer, or another event came; EINTR: a signal
+ * came while it waited; and those of rdma_create_qp().
  * Man: rdma_get_request(3).
  */
 int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);

@@ -259,13 +259,24 @@ void rdma_destroy_ep(struct rdma_cm_id *id)
 	rdma_destroy_id(id);
 }
 
+/* It is told of requests, or may be. What has a peer never is: no use waiting. */
+static bool can_listen(struct id *id)
+{
+	bool can;
+
+	manager_lock();
+	can = id->state == ID_IDLE || id->state == ID_BOUND || id->state == ID_LISTENING;
+	manager_unlock();
+	return can;
+}
+
 int rdma_get_request(struct rdma_cm_id *cm_listen, struct rdma_cm_id **result)
 {
 	struct id *listen = id_of(cm_listen);
 	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
 
-	if (!listen->is_sync)
+	if (!listen->is_sync || !can_listen(listen))
 		return cm_result(EINVAL);
 	if (cm_listen->event) {
 		rdma_ack_cm_event(cm_listen->event);
