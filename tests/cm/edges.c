@@ -154,10 +154,10 @@ static void a_listening_endpoint_gives_requests_and_their_queue_pairs(void **sta
 	assert_int_equal(rdma_post_send(id, NULL, word, sizeof(word), mr, 0), 0);
 	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	rdma_disconnect(id); /* the server's waits for it */
 	assert_int_equal(pthread_join(server, &fault), 0);
 	if (fault)
 		fail_msg("%s", (char *)fault);
-	rdma_disconnect(id);
 	assert_int_equal(rdma_dereg_mr(mr), 0);
 	rdma_destroy_ep(id);
 	rdma_destroy_ep(listener);
