@@ -41,11 +41,13 @@ static _Atomic(void *) *place_of(struct table *table, uint32_t id)
 	return &chunk[id % TABLE_CHUNK];
 }
 
-static int add_locked(struct table *table, uint32_t first, uint32_t from, void *entry, uint32_t *id)
+/* Every `every`th; `from` and `first` are alike modulo that. */
+static int add_locked(struct table *table, uint32_t first, uint32_t from, uint32_t every,
+		      void *entry, uint32_t *id)
 {
-	uint32_t at = from ? from : table->next;
+	uint32_t at = from;
 
-	for (uint32_t tried = first; tried < table->limit; tried++, at++) {
+	for (uint32_t tried = first; tried < table->limit; tried += every, at += every) {
 		_Atomic(void *) *place;
 
 		if (at < first || at >= table->limit)
@@ -69,7 +71,27 @@ int table_add(struct table *table, uint32_t first, uint32_t from, void *entry, u
 	int ret;
 
 	pthread_mutex_lock(&table->lock);
-	ret = add_locked(table, first, from, entry, id);
+	ret = add_locked(table, first, from ? from : table->next, 1, entry, id);
+	pthread_mutex_unlock(&table->lock);
+	return ret;
+}
+
+/* The first number from `at` on that is `rest` modulo `every`. */
+static uint32_t align(uint32_t at, uint32_t rest, uint32_t every)
+{
+	return at + ((rest - at) & (every - 1));
+}
+
+int table_add_every(struct table *table, uint32_t first, uint32_t from, uint32_t rest,
+		    uint32_t every, void *entry, uint32_t *id)
+{
+	int ret;
+
+	pthread_mutex_lock(&table->lock);
+	ret = add_locked(table, align(first, rest, every), align(from, rest, every), every, entry,
+			 id);
+	if (ret == -ENOSPC)
+		ret = add_locked(table, first, from, 1, entry, id);
 	pthread_mutex_unlock(&table->lock);
 	return ret;
 }

@@ -30,6 +30,11 @@ void table_fini(struct table *table);
  */
 int table_add(struct table *table, uint32_t first, uint32_t from, void *entry, uint32_t *id);
 
+/* The same, but of the ids that are `rest` modulo `every`, a power of two; any other where none of
+ * those is free. */
+int table_add_every(struct table *table, uint32_t first, uint32_t from, uint32_t rest,
+		    uint32_t every, void *entry, uint32_t *id);
+
 /* NULL where there is none, or the id is out of range. */
 void *table_find(const struct table *table, uint32_t id);
 

@@ -48,6 +48,12 @@ struct adapter_host {
 	uint32_t (*random)(struct adapter *adapter);
 
 	/*
+	 * Which lane a new QP is to be on, of how many, a power of two: the low bits of its number.
+	 * Under the adapter's lock. NULL: there is one lane.
+	 */
+	uint32_t (*choose_lane)(struct adapter *adapter, const struct qp *qp, uint32_t *lanes);
+
+	/*
 	 * Returns once no lane can still use a pointer that it looked up before the call. The
 	 * caller holds no lane's lock. NULL where there is one thread.
 	 */

@@ -37,7 +37,9 @@ struct cq {
 	    users; /* QPs and SRQs that complete here; one QP counts for each of its two queues */
 	atomic_uint lanes; /* bit mask of the lanes whose QPs complete here: where a poller makes
 			      progress */
-	void *face;	   /* the verbs layer's own (channel, extended poll state) */
+	/* the host's, under the adapter's lock: QPs that ever completed here, the first's lane */
+	uint32_t seats, first_lane;
+	void *face; /* the verbs layer's own (channel, extended poll state) */
 
 	pthread_spinlock_t lock; /* guards all below, but for the peek at `count` */
 	struct cqe *ring;

@@ -345,16 +345,19 @@ static void fill(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex 
 	qp->ibv.state = IBV_QPS_RESET;
 }
 
-/* Numbers are random, so that what was sent to a QP that is gone does not meet the next one. */
+/* Numbers are random, so that what was sent to a QP that is gone does not meet the next one; but
+ * the low bits say the lane. */
 static int enlist(struct qp *qp)
 {
 	struct adapter *adapter = qp->adapter;
 	uint32_t from = FIRST_NUMBER + adapter->host->random(adapter) % (NUMBERS - FIRST_NUMBER);
-	uint32_t index;
+	uint32_t index, lane = 0, lanes = 1;
 	int ret;
 
 	pthread_mutex_lock(&adapter->lock);
-	ret = table_add(&adapter->qps, FIRST_NUMBER, from, qp, &index);
+	if (adapter->host->choose_lane)
+		lane = adapter->host->choose_lane(adapter, qp, &lanes);
+	ret = table_add_every(&adapter->qps, FIRST_NUMBER, from, lane, lanes, qp, &index);
 	if (!ret) {
 		qp->number = adapter->slot << QPN_SLOT_SHIFT | index;
 		qp->ibv.qp_num = qp->number;

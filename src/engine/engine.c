@@ -119,6 +119,7 @@ static const struct adapter_host host = {
     .cq_event = host_cq_event,
     .async_event = host_async_event,
     .random = host_random,
+    .choose_lane = seat_choose_lane,
     .quiesce = host_quiesce,
     .is_peer_gone = host_is_peer_gone,
     .send_frame = raw_send_frame,

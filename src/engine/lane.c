@@ -66,12 +66,13 @@ static int open_descriptors(struct lane *lane)
 
 int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 {
-	struct lane *lane = calloc(1, sizeof(*lane));
+	struct lane *lane = aligned_alloc(LANE_ALIGNMENT, sizeof(*lane));
 	char name[16] = "verbatim/0";
 	int error;
 
 	if (!lane)
 		return refuse(REASON_NO_ENGINE_MEMORY, "lane %u", index);
+	memset(lane, 0, sizeof(*lane));
 	lane->engine = engine;
 	lane->index = index;
 	lane->ready_end = &lane->ready;

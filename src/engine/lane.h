@@ -68,10 +68,10 @@ struct stream {
 	uint32_t length;
 };
 
-enum { LANE_TELL_MAX = 16 };
+enum { LANE_TELL_MAX = 16, LANE_ALIGNMENT = 64 /* lanes share no cache line */ };
 
 struct lane {
-	struct engine *engine;
+	_Alignas(LANE_ALIGNMENT) struct engine *engine;
 	uint32_t index;
 	pthread_mutex_t mutex;
 	_Atomic(pthread_t) holder; /* of the mutex; 0: nobody, or one who is about to let go */

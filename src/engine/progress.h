@@ -26,6 +26,7 @@ void lane_take_posted(struct lane *lane);
 
 /* Whether a QP's peer was of a process of this host that has ended. With the lane's lock. */
 bool seat_is_peer_gone(const struct qp *qp);
+uint32_t seat_choose_lane(struct adapter *adapter, const struct qp *qp, uint32_t *lanes);
 
 /* QPs are ready, and nothing keeps them from running. */
 static inline bool lane_is_runnable(const struct lane *lane)

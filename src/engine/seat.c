@@ -69,6 +69,44 @@ static bool is_dead(const struct adapter *adapter)
 	return atomic_load_explicit(&station_of(adapter)->engine->is_dead, memory_order_relaxed);
 }
 
+/*
+ * QPs of one CQ are on one lane: a poll then takes one lock, and threads that have QPs and CQs of
+ * their own share none. But of a CQ that serves a crowd every so many are on another lane, for what
+ * the lanes' threads do while the program sleeps.
+ */
+enum { CROWD = 64 };
+
+static uint32_t lane_of_cq(const struct cq *cq)
+{
+	return cq->first_lane + cq->seats / CROWD;
+}
+
+static void count_seat(struct cq *cq, uint32_t lane)
+{
+	if (cq->seats++ == 0)
+		cq->first_lane = lane;
+}
+
+uint32_t seat_choose_lane(struct adapter *adapter, const struct qp *qp, uint32_t *lanes)
+{
+	struct engine *engine = station_of(adapter)->engine;
+	uint32_t lane;
+
+	if (qp->send_cq && qp->send_cq->seats)
+		lane = lane_of_cq(qp->send_cq);
+	else if (qp->recv_cq && qp->recv_cq->seats)
+		lane = lane_of_cq(qp->recv_cq);
+	else
+		lane = atomic_fetch_add(&engine->next_lane, 1);
+	*lanes = engine->lane_count;
+	lane &= engine->lane_count - 1;
+	if (qp->send_cq)
+		count_seat(qp->send_cq, lane);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		count_seat(qp->recv_cq, lane);
+	return lane;
+}
+
 static int take_seat(struct qp *qp)
 {
 	struct engine *engine = station_of(qp->adapter)->engine;

@@ -28,6 +28,7 @@ struct engine {
 	struct slot slot;
 	uint32_t lane_count; /* a power of two */
 	struct lane *lanes[GROUP_MAX_LANES];
+	atomic_uint next_lane; /* for QPs of a CQ that has none yet */
 	struct group_list groups;
 	struct neighbours neighbours;
 	struct reachable reachable;

@@ -78,9 +78,35 @@ static void a_full_table_says_so_and_takes_again_after_a_removal(void **state)
 	assert_int_equal(id, 1234);
 }
 
+static void of_every_fourth_id_the_next_free_one_is_taken(void **state)
+{
+	uint32_t id;
+
+	assert_int_equal(table_add_every(&table, 2, 1000, 3, 4, &things[0], &id), 0);
+	assert_int_equal(id, 1003);
+	assert_int_equal(table_add_every(&table, 2, 1000, 3, 4, &things[1], &id), 0);
+	assert_int_equal(id, 1007);
+	assert_int_equal(table_add_every(&table, 2, 1999, 0, 4, &things[2], &id), 0);
+	assert_int_equal(id, 4);
+}
+
+static void where_no_fourth_id_is_free_another_is_taken(void **state)
+{
+	uint32_t id;
+
+	for (uint32_t i = 5; i < 2000; i += 4)
+		assert_int_equal(table_add_every(&table, 2, 2, 1, 4, &things[i], &id), 0);
+	assert_int_equal(table_add_every(&table, 2, 2, 1, 4, &things[0], &id), 0);
+	assert_int_equal(id % 4, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(of_every_fourth_id_the_next_free_one_is_taken, setup,
+					    teardown),
+	    cmocka_unit_test_setup_teardown(where_no_fourth_id_is_free_another_is_taken, setup,
+					    teardown),
 	    cmocka_unit_test_setup_teardown(what_was_added_is_found_and_nothing_else, setup,
 					    teardown),
 	    cmocka_unit_test_setup_teardown(an_id_out_of_range_is_not_found, setup, teardown),
