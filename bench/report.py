@@ -148,16 +148,20 @@ def picture(folder, found):
     return subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, capture_output=True).returncode == 0
 
 
-def write(folder, found, placements, usual, machine, rounds):
-    results = {
-        "kernel": os.uname().release, "processors": os.cpu_count(), "device": machine.device, "address": machine.address,
-        "rounds": rounds, "placements": dict(placements), "compared": usual,
+def results(found, placements, usual):
+    return {
+        "placements": dict(placements), "compared": usual,
         "results": [{"name": name, "title": f.item.title, "unit": f.item.unit, "median": f.median, "least": f.least,
                      "most": f.most, "samples": f.count, "is_compared": f.is_usual} for name, f in found.items()],
         "comparisons": list(comparisons(found)),
     }
+
+
+def write(folder, measured, found, machine, rounds):
+    everything = {"kernel": os.uname().release, "processors": os.cpu_count(), "device": machine.device,
+                  "address": machine.address, "rounds": rounds, **measured}
     with open(folder / "results.json", "w", encoding="utf-8") as out:
-        json.dump(results, out, indent=2)
+        json.dump(everything, out, indent=2)
         out.write("\n")
     print("\nwritten: %s" % (folder / "results.json"))
     has_drawn = any(name in found for name in ("send-bw/1024", "send-lat/8", "udp-send-lat/8"))
