@@ -17,7 +17,7 @@
 #include "wire/opcode.h"
 
 enum {
-	STAGE_BYTES = 64 << 10,
+	STAGE_BYTES = 192 << 10, /* a turn, and what others add */
 	RUNS_MAX = 64,
 	/* A segmented send is one datagram to the IP layer, with its headers at most 64 KiB. */
 	RUN_BYTES_MAX = 65000,
@@ -27,7 +27,8 @@ enum {
 	SEGMENTS_MAX_OLD = 64,
 
 	RECEIVE_BATCH = 8,
-	FULL_BEFORE_MORE = 3,
+	ALONE_MAX = 2,
+	SINGLES = 16,
 	RECEIVE_BYTES = 64 << 10, /* a GRO batch, at most */
 
 	HOP_LIMIT_DEFAULT = 64,
@@ -74,8 +75,9 @@ struct udp_message {
 struct udp_receiver {
 	struct mmsghdr headers[RECEIVE_BATCH];
 	struct udp_message messages[RECEIVE_BATCH];
-	int batch; /* how many to ask for: more while there is more */
-	int full;  /* times in a row that there was more */
+	int batch;   /* how many to ask for: more while there is more */
+	int alone;   /* times in a row that there was one message where two were asked for */
+	int singles; /* messages that are asked for alone after that */
 	uint8_t *buffers;
 };
 

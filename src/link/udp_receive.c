@@ -2,7 +2,7 @@
 /*
  * From a socket to packets: a GRO batch is taken apart by its segment size, and each segment whose
  * ICRC is right is delivered where it lies. Asking for one message is cheapest when there is one or
- * none, for many when there are many: the batch doubles while it comes back full again and again.
+ * none, for many when there are many: the batch doubles while it comes back full.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -64,15 +64,24 @@ static int take(struct udp_receiver *r, int fd)
 	return 1;
 }
 
-/* A ping-pong comes back full each time that it is not empty, and has nothing behind. */
+/*
+ * A ping-pong comes back full each time that it is not empty, and has nothing behind: whoever found
+ * that twice in a row asks for one message at a time for a while.
+ */
 static void adapt(struct udp_receiver *r, int got)
 {
-	if (got < r->batch) {
-		r->batch = got > 1 ? got : 1;
-		r->full = 0;
-	} else if (++r->full >= FULL_BEFORE_MORE) {
-		r->batch = 2 * got < RECEIVE_BATCH ? 2 * got : RECEIVE_BATCH;
+	if (got > 1)
+		r->alone = r->singles = 0;
+	if (got == r->batch) {
+		if (got == 1 && r->singles > 0)
+			r->singles--;
+		else
+			r->batch = 2 * got < RECEIVE_BATCH ? 2 * got : RECEIVE_BATCH;
+		return;
 	}
+	if (got == 1 && ++r->alone >= ALONE_MAX)
+		r->singles = SINGLES;
+	r->batch = got > 1 ? got : 1;
 }
 
 static int control_int(const struct cmsghdr *c)

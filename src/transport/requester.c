@@ -7,7 +7,12 @@
 #include "transport/requester.h"
 #include "wire/mtu.h"
 
-enum { TURN_BYTES = 60 << 10 }; /* what one segmented send takes (link/udp.h) */
+enum {
+	RUN_BYTES = 60 << 10, /* what one segmented send takes (link/udp.h) */
+	TURN_BYTES = 2 * RUN_BYTES,
+	SOON_PACKETS = 3,
+	SEVERAL_WQES = 2, /* in flight: nobody waits for a single one */
+};
 
 void requester_reset(struct qp *qp)
 {
@@ -115,6 +120,7 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	uint32_t in_flight = psn_into(requester->psn, requester->una);
 	bool is_probe = is_beyond_credits(requester, wqe);
 	bool is_pressed = is_probe || in_flight + 1 >= requester->window.packets ||
+			  requester->run_bytes + qp->mtu >= RUN_BYTES ||
 			  requester->since_ack_req + 1 >= window_ack_interval(&requester->window);
 	enum sent sent;
 
@@ -126,6 +132,47 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	if (sent == SENT)
 		retry_start_timer(qp, now);
 	return sent;
+}
+
+/* Of the work requests from the current one on, `enough` at most. */
+static uint32_t posted_packets(const struct qp *qp, uint32_t enough)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t count = 0, tail = sq_tail(qp);
+
+	for (uint32_t i = requester->current; i != tail && count < enough; i++) {
+		const struct send_wqe *wqe = sq_wqe(&qp->sq, i);
+
+		if (wqe->flight & WQE_STARTED)
+			count += psn_into(wqe->last_psn, requester->psn) + 1;
+		else
+			count += wqe->length / qp->mtu + 1;
+	}
+	return count < enough ? count : enough;
+}
+
+/*
+ * A segmented send costs nearly the same whatever it carries. So when an answer, which has been
+ * asked for, will make room in the window, the rest of a long message waits until there is room for
+ * a whole one; and in a stream of messages, what is too little waits for an answer or for the next
+ * message. Never more than a quarter of the window waits.
+ */
+static bool waits_for_more(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t in_flight = psn_into(requester->psn, requester->una);
+	uint32_t run = RUN_BYTES / qp->mtu + 1, quarter = requester->window.packets / 4, posted;
+
+	if (!qp_is_reliable(qp) || requester->current == sq_tail(qp) || requester->since_ack_req ||
+	    requester->psn != requester->end || in_flight >= requester->window.packets)
+		return false;
+	run = run < quarter ? run : quarter;
+	if (in_flight < run || sq_wqe(&qp->sq, requester->current)->length < qp->mtu)
+		return false;
+	posted = posted_packets(qp, run);
+	if (posted < run)
+		return requester->current - sq_head(qp) >= SEVERAL_WQES;
+	return requester->window.packets - in_flight < run;
 }
 
 /* UC and UD: done when it has left (10.8.5). */
@@ -217,26 +264,48 @@ static bool has_nothing_to_do(const struct qp *qp, uint64_t now)
 	       !qp->is_draining && now < requester->ack_deadline && now < requester->rnr_deadline;
 }
 
+/*
+ * The last packets of a WRITE belong to its turn: the next one's first packet is longer, and so the
+ * first of another segmented send in any case.
+ */
+static bool ends_soon(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
+
+	return requester->current != sq_tail(qp) && (wqe->flight & WQE_STARTED) &&
+	       wqe->opcode == IBV_WR_RDMA_WRITE &&
+	       psn_into(wqe->last_psn, requester->psn) < SOON_PACKETS;
+}
+
 bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
+	struct requester *requester = qp->requester;
 	uint32_t bytes = 0, spent = 0;
 	enum sent sent;
 
-	qp->requester->rate_deadline = NO_DEADLINE;
+	requester->run_bytes = 0;
+	requester->rate_deadline = NO_DEADLINE;
 	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now) || !retry_on_deadline(qp, now))
 		return false;
-	if (qp->requester->rnr_deadline != NO_DEADLINE)
+	if (requester->rnr_deadline != NO_DEADLINE || waits_for_more(qp))
 		return false;
 	do {
 		sent = requester_step(qp, now, outbox, &bytes);
 		if (sent == SENT_FULL)
 			return true;
-		spent += bytes;
+		requester->run_bytes += bytes;
 		if (qp->attr.rate_limit && bytes)
 			rate_sent(qp, bytes, now);
 		bytes = 0;
-		if (sent == SENT && spent >= TURN_BYTES)
+		if (sent != SENT || requester->run_bytes < RUN_BYTES || ends_soon(qp))
+			continue;
+		spent += requester->run_bytes;
+		requester->run_bytes = 0;
+		if (spent >= TURN_BYTES)
 			return true;
+		if (waits_for_more(qp))
+			break;
 	} while (sent == SENT && requester_is_alive(qp));
 	if (requester_is_alive(qp))
 		tell_drained(qp);

@@ -55,6 +55,7 @@ struct requester {
 	uint32_t una, psn, end;
 	uint32_t current;	/* index of the WQE that psn belongs to, free-running */
 	uint32_t since_ack_req; /* packets out since one asked for an ACK */
+	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
 	struct window window;	/* RC */
 	struct pace pace;	/* UC, UD */
 

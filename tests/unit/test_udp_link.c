@@ -302,6 +302,63 @@ static void test_mixed_sizes_and_queue_pairs_keep_their_order(void **state)
 	pair_close(&pair);
 }
 
+static void put_ack(struct udp_link *link, const struct av *av)
+{
+	struct outbox *outbox = udp_link_outbox(link);
+	struct wire_packet p = {
+	    .bth = {.opcode = TRANSPORT_RC | OP_ACKNOWLEDGE, .dest_qp = DEST_QP, .psn = 77},
+	};
+	uint8_t *bytes = outbox->reserve(outbox, av, DEST_QP, BTH_BYTES + AETH_BYTES);
+
+	assert_non_null(bytes);
+	wire_pack(bytes, &p);
+	outbox->commit(outbox, BTH_BYTES + AETH_BYTES);
+}
+
+/* In one segmented send, which one look takes in; and the ACK is delivered first. */
+static void test_an_ack_and_the_reply_leave_together(void **state)
+{
+	static const uint32_t payloads[] = {8, 1024, 4096};
+	struct pair pair;
+	int delivered = 0;
+
+	pair_open(&pair, &ipv6, &ipv6);
+	for (size_t i = 0; i < sizeof(payloads) / sizeof(payloads[0]); i++) {
+		kept_count = 0;
+		put_ack(pair.a, &pair.av);
+		assert_true(put(pair.a, &pair.av, DEST_QP, 1, payloads[i]));
+		assert_true(udp_link_flush(pair.a));
+		pair.b->receiver.batch = 1;
+		assert_int_equal(udp_receive(pair.b, pair.fd, &ipv6, keep, &delivered), 2);
+		assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+		assert_kept(1, 1, payloads[i]);
+	}
+	pair_close(&pair);
+}
+
+/* How many messages are asked for at once: one while there is never a second, more in a stream. */
+static void test_a_ping_pong_is_taken_one_message_at_a_time(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	for (int i = 0, multiple = 0; i < 64; i++) {
+		assert_true(put(pair.a, &pair.av, DEST_QP, i, 8));
+		assert_true(udp_link_flush(pair.a));
+		multiple += pair.b->receiver.batch > 1;
+		receive(pair.b, pair.fd, &ipv4_b, 1);
+		assert_true(multiple <= 2 + i / 8);
+	}
+	kept_count = 0;
+	for (int i = 0; i < 64; i++) {
+		assert_true(put(pair.a, &pair.av, DEST_QP + i % 2, i, 8));
+		assert_true(udp_link_flush(pair.a));
+	}
+	receive(pair.b, pair.fd, &ipv4_b, 64);
+	assert_in_range(counters_of(pair.b).receives, 65, 64 + 32);
+	pair_close(&pair);
+}
+
 static void test_an_open_reservation_is_taken_back(void **state)
 {
 	struct pair pair;
@@ -500,6 +557,7 @@ static void test_what_cannot_be_sent_is_dropped_and_counted(void **state)
  * once there is room. */
 static void test_a_full_socket_holds_packets_back(void **state)
 {
+	enum { FIT = STAGE_BYTES / (BTH_BYTES + 4096 + ICRC_BYTES) };
 	struct pair pair;
 	struct udp_address *from;
 	int fd, ends[2];
@@ -515,19 +573,20 @@ static void test_a_full_socket_holds_packets_back(void **state)
 	while (send(ends[0], "", 1, 0) == 1)
 		;
 	from->fd = ends[0];
-	for (int i = 1; i <= 15; i++)
+	for (int i = 1; i <= FIT; i++)
 		assert_true(put(pair.a, &pair.av, DEST_QP, i, 4096));
 	assert_false(udp_link_flush(pair.a));
-	assert_false(put(pair.a, &pair.av, DEST_QP, 16, 4096));
-	assert_true(put(pair.a, &pair.av, DEST_QP, 16, 16));
+	assert_false(put(pair.a, &pair.av, DEST_QP, FIT + 1, 4096));
+	assert_true(put(pair.a, &pair.av, DEST_QP, FIT + 1, 16));
 	assert_int_equal(counters_of(pair.a).send_drops, 0);
 	from->fd = fd;
 	assert_true(udp_link_flush(pair.a));
-	assert_true(put(pair.a, &pair.av, DEST_QP, 17, 4096));
+	receive(pair.b, pair.fd, &ipv4_b, FIT + 2);
+	assert_true(put(pair.a, &pair.av, DEST_QP, FIT + 2, 4096));
 	assert_true(udp_link_flush(pair.a));
-	receive(pair.b, pair.fd, &ipv4_b, 18);
-	for (int i = 0; i < 18; i++)
-		assert_kept(i, i, i == 0 ? 8 : i == 16 ? 16 : 4096);
+	receive(pair.b, pair.fd, &ipv4_b, 1);
+	for (int i = 0; i <= FIT + 2; i++)
+		assert_kept(i, i, i == 0 ? 8 : i == FIT + 1 ? 16 : 4096);
 	close(ends[0]);
 	close(ends[1]);
 	pair_close(&pair);
@@ -638,6 +697,8 @@ int main(void)
 	    cmocka_unit_test(test_batches_of_1024_bytes),
 	    cmocka_unit_test(test_batches_of_4096_bytes),
 	    cmocka_unit_test(test_mixed_sizes_and_queue_pairs_keep_their_order),
+	    cmocka_unit_test(test_an_ack_and_the_reply_leave_together),
+	    cmocka_unit_test(test_a_ping_pong_is_taken_one_message_at_a_time),
 	    cmocka_unit_test(test_an_open_reservation_is_taken_back),
 	    cmocka_unit_test(test_traffic_class_and_hop_limit_travel),
 	    cmocka_unit_test(test_icrcs_are_right_for_the_identifications_of_segments),
