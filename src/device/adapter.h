@@ -30,6 +30,12 @@ struct qp;
 struct reach_op;
 struct xrcd_file;
 
+enum reach_result {
+	REACH_REFUSED, /* it can't, for whatever reason, and may have done some of it */
+	REACH_DONE,
+	REACH_LATER, /* somebody is at it: ask again in a moment */
+};
+
 struct adapter_host {
 	/*
 	 * The QP has something to do: work requests were posted, an ACK is owed, it went to the
@@ -95,9 +101,9 @@ struct adapter_host {
 	 * waits behind one that does. Under the lane's lock. NULL: never. */
 	bool (*pass_on)(struct qp *qp, const struct packet *packet, uint32_t srqn);
 
-	/* Does a part of a WRITE or READ to the QP's peer (transport/reach.h). False: it can't, for
-	 * whatever reason, and may have done some of it. Under the lane's lock. */
-	bool (*reach)(struct qp *qp, const struct reach_op *op);
+	/* Does a part of a WRITE or READ to the QP's peer (transport/reach.h). Under the lane's
+	 * lock. */
+	enum reach_result (*reach)(struct qp *qp, const struct reach_op *op);
 };
 
 struct adapter {

@@ -429,7 +429,7 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 {
 	uint64_t now = lane_now();
 	unsigned int count;
-	bool did, was_ready;
+	bool did, was_ready, has_assisted;
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return false;
@@ -441,11 +441,12 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 		become_poller(lane, now);
 	was_ready = lane->ready;
 	count = look(lane, now, spent);
+	has_assisted = samehost_assist(lane->samehost, lane->engine->reachable.directory);
 	lane->is_answering_later = may_answer_later(lane, count, was_ready, cq);
 	lane_take_posted(lane);
-	did = (!lane->is_answering_later && lane_run(lane, now)) || count;
+	did = (!lane->is_answering_later && lane_run(lane, now)) || count || has_assisted;
 	lane_unlock(lane);
-	lane_leave(lane, count > FEW_PACKETS);
+	lane_leave(lane, count > FEW_PACKETS || has_assisted);
 	return did;
 }
 

@@ -213,19 +213,23 @@ static bool is_in_stream(struct stream *stream, const struct reach_op *op)
 	return now < stream->packets_to && op->length <= STREAM_BYTES;
 }
 
-static bool reach_other(struct qp *qp, const struct directory_question *question,
-			const struct reach_op *op)
+static enum reach_result reach_other(struct qp *qp, const struct directory_question *question,
+				     const struct reach_op *op)
 {
 	struct lane *lane = qp->seat->lane;
+	enum reach_result result;
 
-	if (is_in_stream(&lane->stream, op) || !samehost_reach(lane->samehost, question, op))
-		return false;
-	lane->stream.length++;
-	lane->stream.last_end = lane_now();
-	return true;
+	if (is_in_stream(&lane->stream, op))
+		return REACH_REFUSED;
+	result = samehost_reach(lane->samehost, question, op);
+	if (result == REACH_DONE) {
+		lane->stream.length++;
+		lane->stream.last_end = lane_now();
+	}
+	return result;
 }
 
-bool reachable_reach(struct qp *qp, const struct reach_op *op)
+enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
 {
 	struct reachable *reachable = reachable_of(qp->adapter);
 	struct samehost *samehost = qp->seat->lane->samehost;
@@ -243,13 +247,14 @@ bool reachable_reach(struct qp *qp, const struct reach_op *op)
 	uint32_t slot = question.dest_qpn >> QPN_SLOT_SHIFT;
 
 	if (!reachable || !samehost_is_local(samehost, &qp->av))
-		return false;
+		return REACH_REFUSED;
 	/* nobody tells when it has arrived */
 	if (qp->type == IBV_QPT_UC &&
 	    !samehost_is_taken(samehost, slot, samehost_way(question.dest_qpn)))
-		return false;
+		return REACH_REFUSED;
 	if (slot == qp->adapter->slot)
-		return reach_do_own(reachable->directory, &question, op);
+		return reach_do_own(reachable->directory, &question, op) ? REACH_DONE
+									 : REACH_REFUSED;
 	return reach_other(qp, &question, op);
 }
 

@@ -48,6 +48,6 @@ bool reachable_publish_mr(struct adapter *adapter, const struct mr *mr);
 void reachable_withdraw_mr(struct adapter *adapter, const struct mr *mr);
 bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access);
 void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp);
-bool reachable_reach(struct qp *qp, const struct reach_op *op);
+enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "device/limits.h"
 #include "device/memory.h"
+#include "link/assist.h"
 #include "link/reach.h"
 
 enum {
@@ -96,7 +97,7 @@ static bool by_descriptor(const struct reach *reach, const struct iovec *pieces,
 }
 
 /* The number may be another process's by the time that this one is gone, but not so soon. */
-static bool is_there(struct reach *reach)
+bool reach_is_there(struct reach *reach)
 {
 	struct timespec now;
 
@@ -116,14 +117,19 @@ static ssize_t by_number(struct reach *reach, const struct iovec *pieces, int co
 {
 	struct iovec there = {(void *)(uintptr_t)place, op->bytes};
 
-	if (!is_there(reach))
+	if (!reach_is_there(reach))
 		return 0;
 	return op->is_read
 		   ? process_vm_readv(reach->pid, pieces, (unsigned long)count, &there, 1, 0)
 		   : process_vm_writev(reach->pid, pieces, (unsigned long)count, &there, 1, 0);
 }
 
-static bool copy(struct reach *reach, const struct reach_op *op, uint64_t place)
+bool reach_is_by_number(const struct reach *reach)
+{
+	return reach->pid;
+}
+
+bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 {
 	struct iovec pieces[MAX_SGE + 1];
 	int count = split(op, pieces);
@@ -138,19 +144,28 @@ static bool copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 	return by_descriptor(reach, pieces, count, op, place);
 }
 
-bool reach_do(struct reach *reach, atomic_uint *hazard, const struct directory_question *question,
-	      const struct reach_op *op)
+static enum reach_result do_it(struct reach *reach, struct assist *assist,
+			       const struct directory_question *question, const struct reach_op *op,
+			       uint64_t place)
 {
-	bool is_done = false;
+	if (assist_is_for(assist, op) && reach->pid)
+		return assist_do(assist, reach, question, op, place);
+	return reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
+}
+
+enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
+			   const struct directory_question *question, const struct reach_op *op)
+{
+	enum reach_result result = REACH_REFUSED;
 	uint64_t place;
 
 	/* against the owner, who withdraws and then looks here: one of the two sees the other */
 	atomic_fetch_add(hazard, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (directory_ask(reach->directory, question, &place))
-		is_done = copy(reach, op, place + op->offset);
+		result = do_it(reach, assist, question, op, place + op->offset);
 	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
-	return is_done;
+	return result;
 }
 
 bool reach_do_own(const struct directory *directory, const struct directory_question *question,

@@ -18,6 +18,7 @@
 #include "link/directory.h"
 #include "transport/reach.h"
 
+struct assist;
 struct reach;
 
 /*
@@ -31,9 +32,16 @@ void reach_close(struct reach *reach);
 /* In the child of a fork: closes the descriptor alone. */
 void reach_abandon(struct reach *reach);
 
-/* Checks and copies. False if it may not or cannot; some of it may be done then. One at a time. */
-bool reach_do(struct reach *reach, atomic_uint *hazard, const struct directory_question *question,
-	      const struct reach_op *op);
+/* Checks and copies, together with the other side if that polls. One at a time. */
+enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
+			   const struct directory_question *question, const struct reach_op *op);
+
+/* The copy alone, of what `op` says but for where: `place` there. */
+bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place);
+
+/* Whether long copies are fast; whether the process was still there a moment ago. */
+bool reach_is_by_number(const struct reach *reach);
+bool reach_is_there(struct reach *reach);
 
 /* The process at the other end of this lifeline is gone, and copies no more. */
 bool reach_has_ended(int lifeline);

@@ -11,6 +11,7 @@
 #include <urcu/compiler.h>
 
 #include "device/limits.h"
+#include "link/assist.h"
 #include "link/reach.h"
 #include "link/ring.h"
 #include "link/samehost.h"
@@ -39,6 +40,7 @@ struct channel_memory {
 		_Alignas(64) atomic_uint hazard;
 		/* it waits for the other's hazard; until then the other stays away */
 		_Alignas(64) atomic_uint is_watching;
+		struct assist_board board; /* of its long copies */
 	} sides[2];
 };
 
@@ -47,6 +49,7 @@ struct channel {
 	struct reach *reach; /* the other side's memory; NULL: not to be had */
 	int lifeline;	     /* -1: the other side is ours */
 	struct channel_side *side, *their_side;
+	struct assist assist;
 	struct ring_producer out;
 	struct ring_consumer in;
 	struct channel_address sent; /* what the packets going out have now */
@@ -79,6 +82,7 @@ struct samehost {
 	struct local locals[LOCALS_MAX];
 	uint32_t local_count;
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
+	uint64_t assists;
 	bool has_touched, is_full;
 	bool is_off;
 	uint8_t states[QPN_SLOTS][SAMEHOST_WAYS]; /* of a way without a channel */
@@ -108,6 +112,7 @@ struct channel *channel_open(void *memory, unsigned int flags, int bell)
 	ring_consumer_init(&channel->in, &shared->rings[in]);
 	channel->side = &shared->sides[out];
 	channel->their_side = &shared->sides[in];
+	channel->assist.board = &channel->side->board;
 	channel->number = atomic_fetch_add(&channels, 1) + 1;
 	channel->lifeline = -1;
 	channel->memory = memory;
@@ -303,15 +308,37 @@ bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t 
 	return channel && ring_is_taken(&channel->out);
 }
 
-bool samehost_reach(struct samehost *samehost, const struct directory_question *question,
-		    const struct reach_op *op)
+enum reach_result samehost_reach(struct samehost *samehost,
+				 const struct directory_question *question,
+				 const struct reach_op *op)
 {
 	uint32_t slot = question->dest_qpn >> QPN_SLOT_SHIFT;
 	struct channel *channel = samehost->way_to[slot][samehost_way(question->dest_qpn)];
 
-	return channel && channel->reach &&
-	       atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire) &&
-	       reach_do(channel->reach, &channel->side->hazard, question, op);
+	if (!channel || !channel->reach ||
+	    !atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire))
+		return REACH_REFUSED;
+	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
+}
+
+bool samehost_assist(struct samehost *samehost, const struct directory *directory)
+{
+	bool did = false;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		struct channel *channel = samehost->channels[i];
+
+		if (assist_is_wanted(&channel->their_side->board) && channel->reach && directory)
+			did |= assist_help(&channel->their_side->board, channel->reach,
+					   &channel->side->hazard, directory);
+	}
+	samehost->assists += did;
+	return did;
+}
+
+uint64_t samehost_assists(const struct samehost *samehost)
+{
+	return samehost->assists;
 }
 
 static bool is_reached(const struct channel *channel, unsigned int *hazard)

@@ -96,9 +96,16 @@ bool samehost_flush(struct samehost *samehost);
 /* All that went to the slot and way through shared memory has been taken in there. */
 bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t way);
 
-/* Does a part of a WRITE or READ in the memory of the peer's process. False where that can't be. */
-bool samehost_reach(struct samehost *samehost, const struct directory_question *question,
-		    const struct reach_op *op);
+/* Does a part of a WRITE or READ in the memory of the peer's process. REACH_REFUSED where that
+ * can't be. */
+enum reach_result samehost_reach(struct samehost *samehost,
+				 const struct directory_question *question,
+				 const struct reach_op *op);
+
+/* For who polls: does its share of what other processes copy from or to our memory, as our
+ * directory allows (assist.h). */
+bool samehost_assist(struct samehost *samehost, const struct directory *directory);
+uint64_t samehost_assists(const struct samehost *samehost); /* how often that was */
 
 /*
  * For who has withdrawn something from the directory and waits for those who saw it: whether there

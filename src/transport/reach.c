@@ -2,7 +2,6 @@
 /*
  * Which work requests need no packets, and their parts.
  */
-#include "device/adapter.h"
 #include "device/comp_cntr.h"
 #include "device/cq.h"
 #include "device/mr.h"
@@ -13,6 +12,7 @@ enum {
 	PART_BYTES = 1 << 20, /* whoever withdraws the memory waits for so much at most */
 	COST_SHIFT = 4,	      /* a copy costs less than packets do, */
 	COST_BYTES = 256,     /* a call more */
+	LATER_NS = 200000,
 };
 
 /* Of the packets before, all is acknowledged; over UC they have left, and the host knows whether
@@ -74,7 +74,8 @@ static bool is_awaited(const struct qp *qp)
 	       !atomic_load_explicit(&qp->send_cq->count, memory_order_relaxed);
 }
 
-static bool do_part(struct qp *qp, struct send_wqe *wqe, uint64_t offset, uint64_t bytes)
+static enum reach_result do_part(struct qp *qp, struct send_wqe *wqe, uint64_t offset,
+				 uint64_t bytes)
 {
 	struct iovec pieces[MAX_SGE];
 	struct reach_op op = {
@@ -92,7 +93,7 @@ static bool do_part(struct qp *qp, struct send_wqe *wqe, uint64_t offset, uint64
 		pieces[0] = (struct iovec){wqe->data + offset, bytes};
 		op.count = 1;
 	} else if (!resolve(qp, wqe, &op, pieces, &op.count)) {
-		return false;
+		return REACH_REFUSED;
 	}
 	return qp->adapter->host->reach(qp, &op);
 }
@@ -108,18 +109,25 @@ static void retire(struct qp *qp, uint64_t now)
 	completer_retire(qp, now);
 }
 
-bool reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes)
+enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
 	uint64_t offset = wqe->flight & WQE_REACHING ? requester->reached : 0;
 	uint64_t part = wqe->length - offset;
+	enum reach_result result;
 
 	if (part > PART_BYTES)
 		part = PART_BYTES;
-	if (!do_part(qp, wqe, offset, part)) {
+	result = do_part(qp, wqe, offset, part);
+	if (result == REACH_REFUSED)
 		wqe->flight = (wqe->flight & ~(uint32_t)WQE_REACHING) | WQE_BY_PACKETS;
-		return false;
+	if (result == REACH_LATER) {
+		wqe->flight |= WQE_REACHING;
+		requester->reached = offset;
+		requester->rate_deadline = now + LATER_NS;
 	}
+	if (result != REACH_DONE)
+		return result;
 	*bytes = COST_BYTES + (uint32_t)(part >> COST_SHIFT);
 	if (offset + part == wqe->length) {
 		retire(qp, now);
@@ -127,7 +135,7 @@ bool reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *byte
 		wqe->flight |= WQE_REACHING;
 		requester->reached = offset + part;
 	}
-	return true;
+	return REACH_DONE;
 }
 
 /* ---- the other side ---- */

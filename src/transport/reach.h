@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "device/adapter.h"
+
 struct qp;
 struct send_wqe;
 
@@ -29,8 +31,8 @@ struct reach_op {
 /* Whether this WQE, which has no PSNs yet, is one to try. */
 bool reach_may(const struct qp *qp, const struct send_wqe *wqe);
 
-/* Does it, or a turn's part of it; `bytes` is the cost. False: it goes by packets. */
-bool reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes);
+/* Does it, or a turn's part of it; `bytes` is the cost. REACH_REFUSED: it goes by packets. */
+enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes);
 
 /* After any change of the QP's state or rights: tells the host what peers may do through it. */
 void reach_announce(struct qp *qp);

@@ -213,6 +213,7 @@ static enum sent send_raw(struct qp *qp, struct send_wqe *wqe, uint64_t now, uin
 static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outbox, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
+	enum reach_result reached;
 	struct send_wqe *wqe;
 	enum sent sent = SENT;
 
@@ -228,8 +229,9 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	if (!(wqe->flight & WQE_STARTED)) {
 		if (!(wqe->flight & WQE_REACHING) && !may_start(qp, wqe))
 			return SENT_WAIT;
-		if (reach_may(qp, wqe) && reach_run(qp, wqe, now, bytes))
-			return SENT;
+		reached = reach_may(qp, wqe) ? reach_run(qp, wqe, now, bytes) : REACH_REFUSED;
+		if (reached != REACH_REFUSED)
+			return reached == REACH_DONE ? SENT : SENT_WAIT;
 		sent = request_begin(qp, wqe);
 	}
 	if (wqe->flight & WQE_DONE) {

@@ -62,7 +62,7 @@ struct requester {
 	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
-	uint64_t rate_deadline; /* that, where a packet waits for it */
+	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
 	uint8_t retries_left, rnr_retries_left;
 	uint8_t expired;    /* ACK timeouts in a row */
 	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are

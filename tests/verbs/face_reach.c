@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 
 #include "device/qp.h"
+#include "engine/lane.h"
+#include "link/samehost.h"
 #include "transport/transport.h"
 #include "live.h"
 
@@ -30,6 +32,7 @@ struct contact {
 	int access; /* of the other side's QP */
 	uint32_t rkeys[REGIONS];
 	uint64_t addrs[REGIONS];
+	uint64_t assists; /* of the side that tells */
 };
 
 static int line; /* to the other process */
@@ -98,6 +101,47 @@ static void serve(void)
 		qp_connect(end.qp, peer.qpn);
 		tell(&own);
 	}
+}
+
+/* Polls for as long as nobody asks for anything. */
+static void poll_until_asked(const struct end *end)
+{
+	struct ibv_wc wc;
+	char byte;
+
+	while (recv(line, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+		assert_true(ibv_poll_cq(end->cq, 1, &wc) >= 0);
+}
+
+static uint64_t assists(const struct end *end)
+{
+	struct lane *lane = qp_of(end->qp)->seat->lane;
+	uint64_t count;
+
+	lane_lock(lane);
+	count = samehost_assists(lane->samehost);
+	lane_unlock(lane);
+	return count;
+}
+
+/* In the child: one QP, and it polls; when it is asked again it tells how often it took a share. */
+static void serve_and_poll(void)
+{
+	struct contact own = {.access = live_access}, peer;
+	struct end end;
+
+	add_region(&own, PLAIN, pd, live_access);
+	assert_true(hear(&peer));
+	end_create(&end, peer.type);
+	own.qpn = end.qp->qp_num;
+	qp_init(end.qp, peer.access);
+	tell(&own);
+	qp_connect(end.qp, peer.qpn);
+	tell(&own);
+	do {
+		poll_until_asked(&end);
+		own.assists = assists(&end);
+	} while (hear(&peer) && write(line, &own, sizeof(own)) == sizeof(own));
 }
 
 /* Both in the one network. */
@@ -190,8 +234,8 @@ static void fill(char *memory, uint32_t length, uint32_t seed)
 		memory[i] = (char)(seed * 37 + i * 11 + (i >> 12));
 }
 
-static void write_and_read_back(struct end *end, const struct contact *peer, struct ibv_mr *mr,
-				uint32_t length)
+static void write_and_read(struct end *end, const struct contact *peer, struct ibv_mr *mr,
+			   uint32_t length)
 {
 	char *sent = mr->addr, *read = sent + REGION;
 	struct ibv_sge from = {(uintptr_t)sent, length, mr->lkey};
@@ -207,7 +251,17 @@ static void write_and_read_back(struct end *end, const struct contact *peer, str
 	assert_wc(transfer(end, IBV_WR_RDMA_READ, to, there, peer->rkeys[PLAIN]), 0x5e4d,
 		  IBV_WC_SUCCESS);
 	assert_memory_equal(sent, read, length);
-	assert_true(read[length] == 0 || length > LARGE / 2); /* and no more was written */
+}
+
+/* Of lengths that grow; and no more was written. */
+static void write_and_read_back(struct end *end, const struct contact *peer, struct ibv_mr *mr,
+				uint32_t length)
+{
+	const char *read = (const char *)mr->addr + REGION;
+
+	write_and_read(end, peer, mr, length);
+	if (end->qp->qp_type != IBV_QPT_UC)
+		assert_true(read[length] == 0 || length > LARGE / 2);
 }
 
 /*
@@ -316,6 +370,68 @@ static void lists_and_inline_data_land_too(void **state)
 	assert_int_equal(*(uint64_t *)(end.buffer + 3008), 7);
 	end_destroy(&end);
 	stop();
+}
+
+static void what_is_long_is_done_by_both_where_the_target_polls(void **state)
+{
+	static const uint32_t lengths[] = {196607, 196608, 262145, 1 << 20, (1 << 20) + 1, LARGE};
+	double until = seconds() + 2 * PATIENCE_S;
+	struct contact peer, told;
+	struct ibv_mr *mr;
+	struct end end;
+	uint64_t packets;
+
+	start(serve_and_poll);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	mr = ibv_reg_mr(pd, pages(2 * REGION), 2 * REGION, IBV_ACCESS_LOCAL_WRITE);
+	packets = until_reached(&end, &peer);
+	do {
+		assert_true(seconds() < until);
+		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+			write_and_read(&end, &peer, mr, lengths[i]);
+		tell(&peer);
+		assert_true(hear(&told));
+	} while (!told.assists); /* both have to have a core at once */
+	assert_int_equal(counted(&end)->sent_packets, packets);
+	ibv_dereg_mr(mr);
+	end_destroy(&end);
+	stop();
+}
+
+/* In the midst of what it does for us, for all that we know. */
+static void a_target_that_is_killed_meanwhile_is_given_up(void **state)
+{
+	for (int round = 0; round < 6; round++) {
+		struct contact peer;
+		struct ibv_mr *mr;
+		struct ibv_wc wc;
+		struct end end;
+		pid_t killer;
+
+		start(serve_and_poll);
+		peer = meet(&end, IBV_QPT_RC, live_access);
+		mr = ibv_reg_mr(pd, pages(REGION), REGION, IBV_ACCESS_LOCAL_WRITE);
+		until_reached(&end, &peer);
+		killer = fork();
+		if (!killer) {
+			usleep(5000 + 777 * (unsigned int)round);
+			_exit(kill(server, SIGKILL));
+		}
+		alarm(20);
+		do {
+			struct ibv_sge sge = {(uintptr_t)mr->addr, LARGE, mr->lkey};
+
+			wc = transfer(&end, round % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, sge,
+				      peer.addrs[PLAIN], peer.rkeys[PLAIN]);
+		} while (wc.status == IBV_WC_SUCCESS);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		end_destroy(&end);
+		alarm(0);
+		waitpid(killer, NULL, 0);
+		waitpid(server, NULL, 0);
+		close(line);
+		assert_int_equal(live_close(NULL), 0);
+	}
 }
 
 static void not_where_that_is_off(void **state)
@@ -480,7 +596,19 @@ static void offer(struct end *end, struct ibv_mr **mr, char *memory)
 	tell(&own);
 }
 
-static void nothing_lands_after_deregistration(void **state)
+/* For so long, waiting or polling. */
+static void pass_time(const struct end *end, int ms, bool polls)
+{
+	double until = seconds() + ms * 1e-3;
+	struct ibv_wc wc;
+
+	if (!polls)
+		poll(NULL, 0, ms);
+	while (seconds() < until)
+		assert_true(ibv_poll_cq(end->cq, 1, &wc) >= 0);
+}
+
+static void deregister_while_written_to(bool polls)
 {
 	char *memory = pages(REGION), *copy = pages(REGION);
 	struct contact peer;
@@ -490,7 +618,7 @@ static void nothing_lands_after_deregistration(void **state)
 	start(write_until_refused);
 	for (int round = 0; round < ROUNDS; round++) {
 		offer(&end, &mr, memory);
-		poll(NULL, 0, WRITE_MS);
+		pass_time(&end, WRITE_MS, polls);
 		assert_int_equal(ibv_dereg_mr(mr), 0);
 		memcpy(copy, memory, REGION);
 		memset(memory, 0xee, 64);
@@ -501,6 +629,17 @@ static void nothing_lands_after_deregistration(void **state)
 		end_destroy(&end);
 	}
 	stop();
+}
+
+static void nothing_lands_after_deregistration(void **state)
+{
+	deregister_while_written_to(false);
+}
+
+/* And has a share in the writing. */
+static void nor_where_the_target_polls(void **state)
+{
+	deregister_while_written_to(true);
 }
 
 /* Nor after the QP has left the states in which it takes requests. */
@@ -531,13 +670,13 @@ static void a_writer_that_is_killed_holds_up_nobody(void **state)
 {
 	char *memory = pages(REGION);
 
-	for (int round = 0; round < 6; round++) {
+	for (int round = 0; round < 12; round++) {
 		struct ibv_mr *mr;
 		struct end end;
 
 		start(write_until_refused);
 		offer(&end, &mr, memory);
-		poll(NULL, 0, 10 + round);
+		pass_time(&end, 10 + round / 2, round % 2);
 		kill(server, SIGKILL);
 		alarm(20);
 		assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -615,11 +754,14 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, only_the_parent_goes_on)
 	    TEST(messages_land_while_the_target_is_stopped),
 	    TEST(lists_and_inline_data_land_too),
+	    TEST(what_is_long_is_done_by_both_where_the_target_polls),
+	    TEST(a_target_that_is_killed_meanwhile_is_given_up),
 	    TEST(not_where_that_is_off),
 	    TEST(nor_where_the_target_is_undumpable),
 	    TEST(what_is_wrong_is_refused),
 	    TEST(and_for_the_same_reasons_by_packets),
 	    TEST(nothing_lands_after_deregistration),
+	    TEST(nor_where_the_target_polls),
 	    TEST(nothing_lands_after_the_qp_is_in_error),
 	    TEST(a_writer_that_is_killed_holds_up_nobody),
 	    TEST(a_child_of_fork_has_no_way_to_anybodys_memory),

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A long copy that two do: it is right whoever does how much of it, the helper touches nothing but
+ * what it may, and nobody waits for one who does not come by. Initiator and helper are threads of
+ * one process here, which reaches itself as it would another one.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "link/assist.h"
+#include "link/reach.h"
+
+enum {
+	QPN = 0x30011,
+	PEER = 0x50022,
+	RKEY = 0x7abc,
+	REGION = 3 << 20,
+	MARGIN = 4096, /* around what is copied: nothing of it may change */
+	MIB = 1 << 20,
+	LONG = 300000,
+};
+
+static struct directory *directory;
+static struct assist_board *board;
+static struct reach *reach; /* the initiator's and the helper's: both lead here */
+static struct reach *helpers_reach;
+static atomic_uint hazard, helpers_hazard;
+static struct assist assist;
+static char *own, *theirs;
+static int line[2];
+
+static void *memory_of(size_t length)
+{
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	return memory;
+}
+
+/* The reach takes a directory of its own; entries are found in both. */
+static struct directory *filled(void)
+{
+	const unsigned int rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct directory_qp qp = {
+	    .qpn = QPN, .dest_qpn = PEER, .pd = 77, .access = rights, .pkey = 0xffff};
+	struct directory_mr mr = {.pd = 77,
+				  .base = (uintptr_t)theirs + MARGIN,
+				  .iova = 0x5000,
+				  .length = REGION - 2 * MARGIN,
+				  .rkey = RKEY,
+				  .access = rights};
+	struct directory *made = memory_of(directory_bytes());
+
+	assert_true(directory_publish_qp(made, &qp));
+	assert_true(directory_publish_mr(made, &mr));
+	return made;
+}
+
+static int setup(void **state)
+{
+	own = memory_of(REGION);
+	theirs = memory_of(REGION);
+	board = memory_of(sizeof(*board));
+	directory = filled();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
+	reach = reach_open(filled(), open("/proc/self/mem", O_RDWR | O_CLOEXEC), line[0], getpid());
+	helpers_reach =
+	    reach_open(filled(), open("/proc/self/mem", O_RDWR | O_CLOEXEC), line[0], getpid());
+	assert_non_null(reach);
+	assert_non_null(helpers_reach);
+	atomic_store(&hazard, 0);
+	atomic_store(&helpers_hazard, 0);
+	assist = (struct assist){.board = board};
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	reach_close(reach);
+	reach_close(helpers_reach);
+	munmap(directory, directory_bytes());
+	munmap(board, sizeof(*board));
+	munmap(own, REGION);
+	munmap(theirs, REGION);
+	close(line[0]);
+	close(line[1]);
+	return 0;
+}
+
+/* ---- one transfer ---- */
+
+static struct directory_question question_of(bool is_read, uint64_t offset, uint64_t length)
+{
+	return (struct directory_question){
+	    .qpn = PEER,
+	    .dest_qpn = QPN,
+	    .pkey = 0xffff,
+	    .rkey = RKEY,
+	    .need = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+	    .addr = 0x5000 + offset,
+	    .length = length,
+	};
+}
+
+static enum reach_result part(bool is_read, uint64_t there, uint64_t here, uint64_t length,
+			      uint64_t offset, uint64_t bytes)
+{
+	struct directory_question question = question_of(is_read, there, length);
+	struct iovec piece = {own + MARGIN + here + offset, bytes};
+	struct reach_op op = {
+	    .is_read = is_read,
+	    .rkey = RKEY,
+	    .remote_addr = question.addr,
+	    .length = length,
+	    .offset = offset,
+	    .bytes = bytes,
+	    .pieces = &piece,
+	    .count = 1,
+	};
+
+	return reach_do(reach, &hazard, &assist, &question, &op);
+}
+
+static void fill(char *memory, uint32_t seed)
+{
+	for (uint32_t i = 0; i < REGION; i++)
+		memory[i] = (char)(seed * 37 + i * 11 + (i >> 12) * 3);
+}
+
+/* All of it, in parts; and that it is what it should be, and nothing besides it. */
+static void transfer(bool is_read, uint64_t there, uint64_t here, uint64_t length, uint32_t seed)
+{
+	char *from = is_read ? theirs : own, *to = is_read ? own : theirs;
+	uint64_t at = MARGIN + (is_read ? there : here), into = MARGIN + (is_read ? here : there);
+	uint64_t offset, bytes;
+
+	fill(from, seed);
+	memset(to, 0x77, REGION);
+	for (offset = 0; offset < length; offset += bytes) {
+		enum reach_result result;
+
+		bytes = length - offset < MIB ? length - offset : MIB;
+		do
+			result = part(is_read, there, here, length, offset, bytes);
+		while (result == REACH_LATER); /* the helper has lost its core */
+		assert_int_equal(result, REACH_DONE);
+	}
+	assert_memory_equal(to + into, from + at, length);
+	for (uint64_t i = 0; i < MARGIN; i++) {
+		assert_int_equal(to[into - 1 - i], 0x77);
+		assert_int_equal(to[into + length + i], 0x77);
+	}
+	assert_int_equal(atomic_load(&hazard) % 2, 0);
+}
+
+static const uint32_t sizes[] = {100000,     196607, 196608,  196609,	  (256 << 10) + 4095,
+				 MIB - 1,    MIB,    MIB + 1, MIB + 4096, MIB + 196608,
+				 2 * MIB + 5};
+
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+static void transfer_all(void)
+{
+	for (uint32_t i = 0; i < SIZES; i++) {
+		transfer(false, i % 3 ? i * 7 : 0, i % 2 ? i * 13 : 0, sizes[i], i);
+		transfer(true, i % 3 ? i * 5 : 0, i % 2 ? i * 3 : 0, sizes[i], i + 100);
+	}
+}
+
+/* ---- who does it ---- */
+
+static void one_does_it_alone(void **state)
+{
+	transfer_all();
+	assert_int_equal(atomic_load(&board->done), 0);
+	assert_false(assist_is_wanted(board));
+}
+
+static atomic_bool is_over;
+
+static void *help(void *unused)
+{
+	while (!atomic_load(&is_over))
+		if (assist_is_wanted(board))
+			assist_help(board, helpers_reach, &helpers_hazard, directory);
+	return unused;
+}
+
+static void two_do_it_together(void **state)
+{
+	pthread_t helper;
+
+	atomic_store(&is_over, false);
+	assert_int_equal(pthread_create(&helper, NULL, help, NULL), 0);
+	for (int round = 0; round < 200 && (round < 3 || !atomic_load(&board->done)); round++)
+		transfer_all();
+	atomic_store(&is_over, true);
+	pthread_join(helper, NULL);
+	assert_true(atomic_load(&board->done) > 0);
+	assert_int_equal(atomic_load(&board->failure), 0);
+	assert_int_equal(atomic_load(&helpers_hazard) % 2, 0);
+}
+
+/* ---- a helper who takes its time ---- */
+
+static atomic_bool is_claimed;
+
+/* Claims one chunk of the next work and keeps it. */
+static void *claim_one(void *unused)
+{
+	while (!atomic_load(&is_claimed)) {
+		uint64_t claims = atomic_load(&board->claims);
+
+		if ((uint16_t)claims != (uint16_t)(claims >> 16) &&
+		    atomic_compare_exchange_strong(&board->claims, &claims, claims + 1))
+			atomic_store(&is_claimed, true);
+	}
+	return unused;
+}
+
+/* Until somebody has claimed a part of it. */
+static void until_claimed(bool is_read)
+{
+	pthread_t claimer;
+
+	atomic_store(&is_claimed, false);
+	assert_int_equal(pthread_create(&claimer, NULL, claim_one, NULL), 0);
+	while (part(is_read, 0, 0, MIB, 0, MIB) != REACH_LATER)
+		;
+	pthread_join(claimer, NULL);
+	assert_true(atomic_load(&is_claimed));
+	assert_int_equal(atomic_load(&hazard) % 2, 0);
+}
+
+static void what_is_claimed_is_waited_for_in_later_calls(void **state)
+{
+	fill(own, 1);
+	until_claimed(false);
+	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_LATER);
+	/* other work goes on: short of itself, long by packets */
+	assert_int_equal(part(false, MIB, 0, 5000, 0, 5000), REACH_DONE);
+	assert_int_equal(part(true, 0, MIB, LONG, 0, LONG), REACH_REFUSED);
+	/* the end is not there before all is */
+	theirs[MARGIN + MIB - 1] = 0x77;
+	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_LATER);
+	assert_int_equal(theirs[MARGIN + MIB - 1], 0x77);
+	memcpy(theirs + MARGIN, own + MARGIN, MIB - 4096); /* the claimer's chunk, wherever */
+	atomic_fetch_add(&board->done, 1);
+	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_DONE);
+	assert_memory_equal(theirs + MARGIN, own + MARGIN, MIB);
+	transfer(true, 0, 0, MIB, 2);
+}
+
+static void what_the_helper_could_not_copy_is_refused(void **state)
+{
+	until_claimed(true);
+	atomic_store(&board->failure, assist.number);
+	atomic_fetch_add(&board->done, 1);
+	assert_int_equal(part(true, 0, 0, MIB, 0, MIB), REACH_REFUSED);
+	transfer(true, 0, 0, MIB, 2);
+}
+
+static void who_is_gone_is_not_waited_for(void **state)
+{
+	until_claimed(false);
+	close(line[1]);
+	usleep(20000); /* the coarse clock has moved on */
+	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_REFUSED);
+	line[1] = -1;
+}
+
+/* ---- what a helper does not do ---- */
+
+/* The initiator's word of what is to be done, as it stands on the board (assist.c). */
+struct work {
+	struct directory_question question;
+	uint64_t address, offset, bytes, chunk, is_read;
+};
+
+static bool helps_with(const struct work *work, uint32_t chunks)
+{
+	static uint32_t number = 1000;
+	unsigned int done = atomic_load(&board->done);
+	uint64_t words[ASSIST_WORDS] = {0};
+
+	memset(theirs, 0x77, REGION);
+	memcpy(words, work, sizeof(*work));
+	for (int i = 0; i < ASSIST_WORDS; i++)
+		atomic_store(&board->work[i], words[i]);
+	atomic_store(&board->failure, 0);
+	atomic_store(&board->claims, (uint64_t)++number << 32 | chunks << 16);
+	assist_help(board, helpers_reach, &helpers_hazard, directory);
+	return atomic_load(&board->done) != done && atomic_load(&board->failure) == 0;
+}
+
+static void assert_untouched(void)
+{
+	for (uint32_t i = 0; i < REGION; i++)
+		if (theirs[i] != 0x77)
+			fail_msg("byte %u was written", i);
+}
+
+static void the_helper_does_nothing_that_it_may_not(void **state)
+{
+	struct work fits = {
+	    .question = question_of(false, 0, LONG),
+	    .address = (uintptr_t)own,
+	    .bytes = LONG,
+	    .chunk = LONG / 2,
+	};
+	struct work wrongs[10];
+
+	assert_true(helps_with(&fits, 2));
+	assert_memory_equal(theirs + MARGIN, own, LONG);
+	for (int i = 0; i < 10; i++)
+		wrongs[i] = fits;
+	wrongs[0].question.rkey++;
+	wrongs[1].question.addr += REGION - 2 * MARGIN;
+	wrongs[2].question.qpn++;
+	wrongs[3].question.need = IBV_ACCESS_REMOTE_READ; /* and it would be written */
+	wrongs[4].bytes = LONG + 1;
+	wrongs[5].offset = 1;
+	wrongs[6].offset = UINT64_MAX;
+	wrongs[7].chunk = 0;
+	wrongs[8].chunk = UINT64_MAX;
+	wrongs[9].is_read = true;
+	for (int i = 0; i < 10; i++) {
+		if (helps_with(&wrongs[i], 2))
+			fail_msg("wrong %d was done", i);
+		assert_untouched();
+	}
+	/* chunks that lie behind the end, and an address that is nowhere */
+	assert_false(helps_with(&fits, 60000));
+	for (uint32_t i = MARGIN + LONG; i < REGION; i++)
+		assert_int_equal(theirs[i], 0x77);
+	fits.address = 4096;
+	assert_false(helps_with(&fits, 2));
+	assert_untouched();
+}
+
+static void the_initiator_survives_a_board_of_nonsense(void **state)
+{
+	fill(own, 1);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&board->claims, UINT64_MAX - (uint64_t)i * 77777777777);
+		atomic_store(&board->done, (unsigned int)i * 1234567);
+		assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_DONE);
+		assert_memory_equal(theirs + MARGIN, own + MARGIN, MIB);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	    TEST(one_does_it_alone),
+	    TEST(two_do_it_together),
+	    TEST(what_is_claimed_is_waited_for_in_later_calls),
+	    TEST(what_the_helper_could_not_copy_is_refused),
+	    TEST(who_is_gone_is_not_waited_for),
+	    TEST(the_helper_does_nothing_that_it_may_not),
+	    TEST(the_initiator_survives_a_board_of_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
