@@ -2,12 +2,14 @@
 /*
  * The adapter as a whole: its tables, and what it says of itself.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <infiniband/verbatim.h>
 
 #include "device/adapter.h"
+#include "device/qp.h"
 
 /* What Linux's software adapters give as vendor: no OUI. */
 enum {
@@ -137,9 +139,44 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 	attr->phys_port_cnt_ex = 1;
 }
 
+static struct qp *find_adopted(struct adapter *adapter, uint32_t qpn)
+{
+	for (int i = 0; i < ADOPTED_MAX; i++) {
+		struct qp *qp = atomic_load_explicit(&adapter->adopted[i], memory_order_acquire);
+
+		if (qp && qp->number == qpn)
+			return qp;
+	}
+	return NULL;
+}
+
+int adapter_adopt_qp(struct adapter *adapter, struct qp *qp)
+{
+	for (int i = 0; i < ADOPTED_MAX; i++) {
+		struct qp *none = NULL;
+
+		if (atomic_compare_exchange_strong(&adapter->adopted[i], &none, qp)) {
+			atomic_fetch_add(&adapter->adopted_count, 1);
+			return 0;
+		}
+	}
+	return -ENOSPC;
+}
+
+void adapter_disown_qp(struct adapter *adapter, const struct qp *qp)
+{
+	for (int i = 0; i < ADOPTED_MAX; i++)
+		if (atomic_load(&adapter->adopted[i]) == qp) {
+			atomic_store(&adapter->adopted[i], NULL);
+			atomic_fetch_sub(&adapter->adopted_count, 1);
+		}
+}
+
 struct qp *adapter_find_qp(struct adapter *adapter, uint32_t qpn)
 {
 	if (qpn >> QPN_SLOT_SHIFT != adapter->slot)
-		return NULL;
+		return atomic_load_explicit(&adapter->adopted_count, memory_order_relaxed)
+			   ? find_adopted(adapter, qpn)
+			   : NULL;
 	return table_find(&adapter->qps, qpn & ((1u << QPN_SLOT_SHIFT) - 1));
 }

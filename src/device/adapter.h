@@ -106,6 +106,8 @@ struct adapter_host {
 	enum reach_result (*reach)(struct qp *qp, const struct reach_op *op);
 };
 
+enum { ADOPTED_MAX = 256 };
+
 struct adapter {
 	char name[IBV_SYSFS_NAME_MAX];
 	uint64_t node_guid; /* network order */
@@ -113,7 +115,9 @@ struct adapter {
 	const struct adapter_host *host;
 	void *host_data; /* the host's own */
 
-	struct table qps; /* by the low 16 bits of the QP number */
+	struct table qps;			   /* by the low 16 bits of the QP number */
+	_Atomic(struct qp *) adopted[ADOPTED_MAX]; /* QPs with numbers of other slots */
+	atomic_uint adopted_count;
 	struct table mrs; /* by the index part of a key, see mr.h */
 	struct table mws; /* the same, see mw.h */
 	struct table srqs;
@@ -146,5 +150,10 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 
 /* The QP of a number that is ours, NULL if there is none. Valid while the lane's lock is held. */
 struct qp *adapter_find_qp(struct adapter *adapter, uint32_t qpn);
+
+/* A QP that another process created, and that is in ours from now on; found by its number, which is
+ * of the other's slot, until qp_unlist(). 0 or -ENOSPC. */
+int adapter_adopt_qp(struct adapter *adapter, struct qp *qp);
+void adapter_disown_qp(struct adapter *adapter, const struct qp *qp);
 
 #endif

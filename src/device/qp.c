@@ -451,7 +451,10 @@ int qp_unlist(struct qp *qp)
 
 	if (ret)
 		return ret;
-	table_remove(&qp->adapter->qps, qp->number & (NUMBERS - 1));
+	if (qp->number >> QPN_SLOT_SHIFT == qp->adapter->slot)
+		table_remove(&qp->adapter->qps, qp->number & (NUMBERS - 1));
+	else
+		adapter_disown_qp(qp->adapter, qp);
 	return 0;
 }
 

@@ -119,8 +119,9 @@ struct qp {
 	struct line *line;	 /* the engine's, of a branch: to its home. A branch is what a QP of
 				    another process is here, whose number it has */
 	struct opening *opening; /* the engine's: this only stands for a QP of another process */
-	atomic_bool is_orphan;	 /* and that one is gone */
-	struct ledger *ledger;	 /* a branch's: kept up to date; NULL: no branch */
+	struct qp *stand_in;	 /* of a QP that we took over: what the program has open */
+	atomic_bool is_orphan;	 /* a stand-in whose QP is gone */
+	struct ledger *ledger;	 /* what others may have to go on from: kept up to date; or NULL */
 
 	struct send_queue sq;
 	struct recv_queue rq;

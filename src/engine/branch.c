@@ -23,6 +23,8 @@
 #include "transport/ledger.h"
 #include "wire/headers.h"
 
+enum { ORPHAN_NS = 2000000000 };
+
 /* ---- opening ---- */
 
 static struct xrc_domain *find_domain(struct adapter *adapter, const struct meeting *meeting,
@@ -36,7 +38,7 @@ static struct xrc_domain *find_domain(struct adapter *adapter, const struct meet
 	return xrc_domain_find(adapter, &file);
 }
 
-static bool take_seat(struct lane *lane, struct qp *qp)
+bool branch_take_seat(struct lane *lane, struct qp *qp)
 {
 	struct seat *seat = calloc(1, sizeof(*seat));
 
@@ -60,7 +62,7 @@ static struct line *make(struct lane *lane, struct adapter *adapter, struct xrc_
 	struct qp *qp = transport_create_branch(adapter, domain, meeting->question, ledger);
 	struct line *line = qp ? line_make(lane, qp, meeting->slot) : NULL;
 
-	if (line && take_seat(lane, qp)) {
+	if (line && branch_take_seat(lane, qp)) {
 		if (line_attach(line, fd, ledger) == 0) {
 			line->is_branch = true;
 			line->state = LINE_OPEN;
@@ -79,19 +81,48 @@ static struct line *make(struct lane *lane, struct adapter *adapter, struct xrc_
 	return NULL;
 }
 
+/* The next home's: what was begun here goes on. */
+static bool reattach(struct line *line, const struct meeting *meeting, int fd,
+		     struct ledger *ledger)
+{
+	struct ledger *old = line->ledger;
+
+	if (line_attach(line, fd, ledger))
+		return false;
+	munmap(old, sizeof(*old));
+	line->qp->ledger = ledger;
+	line->slot = meeting->slot;
+	line->orphan_until = 0;
+	line->is_recalled = line->has_failed = false;
+	return true;
+}
+
 static bool open_line(struct engine *engine, struct adapter *adapter, struct xrc_domain *domain,
 		      const struct meeting *meeting, const struct mail *mail)
 {
 	struct lane *lane = engine->lanes[steer_lane(meeting->question, engine->lane_count)];
-	struct ledger *ledger = ledger_take(mail->fds[1]);
 	struct line *line = NULL;
+	uint64_t id;
+	struct ledger *ledger = ledger_take(mail->fds[1], &id);
 
 	if (!ledger)
 		return false;
 	lane_lock(lane);
-	line = make(lane, adapter, domain, meeting, mail->fds[0], ledger);
-	if (line)
-		line_say(line, LINE_READY, 0);
+	line = branch_find(lane, adapter, meeting->question);
+	if (line && line->ledger_id == id) {
+		line = reattach(line, meeting, mail->fds[0], ledger) ? line : NULL;
+		if (line)
+			xrc_domain_put(adapter, domain); /* it has a reference */
+	} else {
+		if (line)
+			branch_close(line, IBV_QPS_ERR);
+		line = make(lane, adapter, domain, meeting, mail->fds[0], ledger);
+	}
+	if (line) {
+		line->ledger_id = id;
+		line_say(line, LINE_READY, line->has_responder);
+		branch_ran(line->qp);
+	}
 	lane_unlock(lane);
 	if (!line)
 		munmap(ledger, sizeof(*ledger));
@@ -106,8 +137,7 @@ void branch_open(struct engine *engine, const struct meeting *meeting, size_t le
 	struct adapter *adapter;
 	bool is_open = false;
 
-	if (mail->fd_count != 2 || meeting->slot >= QPN_SLOTS ||
-	    meeting->question >> QPN_SLOT_SHIFT != meeting->slot)
+	if (mail->fd_count != 2 || meeting->slot >= QPN_SLOTS)
 		return;
 	pthread_mutex_lock(&engine->stations_lock);
 	adapter = engine_find_adapter(engine, &meeting->gid, meeting->scope);
@@ -168,8 +198,10 @@ bool branch_hears(struct line *line, const struct line_message *message, size_t 
 			branch_close(line, IBV_QPS_ERR);
 			return false;
 		}
-		if (message->type == LINE_SERVE)
+		if (message->type == LINE_SERVE) {
 			ledger_read(qp, line->ledger, false);
+			line->has_responder = true;
+		}
 		break;
 	case LINE_PACKET:
 		take_packet(line, message, length, now);
@@ -200,6 +232,7 @@ void branch_ran(struct qp *qp)
 		return;
 	ledger_write(qp, line->ledger);
 	line->is_recalled = line_say(line, LINE_RETURN, 0) != 0;
+	line->has_responder = line->is_recalled;
 }
 
 void branch_event(struct qp *qp, enum ibv_event_type type)
@@ -227,6 +260,81 @@ void branch_close(struct line *line, enum ibv_qp_state state)
 	qp->seat = NULL;
 	line_close(line);
 	transport_free_qp(qp);
+}
+
+static void expect_home(struct line *line)
+{
+	line->orphan_until = lane_now() + ORPHAN_NS;
+	atomic_fetch_add(&line->lane->engine->orphans, 1);
+	openings_wake(line->lane->engine);
+}
+
+/* The home is gone. Where others have the QP open one of them is the next; what has begun here
+ * waits for it. */
+void branch_lost(struct line *line)
+{
+	if (!atomic_load(&line->ledger->is_opened)) {
+		branch_close(line, IBV_QPS_ERR);
+		return;
+	}
+	line_detach(line);
+	expect_home(line);
+}
+
+struct line *branch_find(struct lane *lane, const struct adapter *adapter, uint32_t number)
+{
+	struct line *line, *found = NULL;
+
+	cds_list_for_each_entry (line, &lane->branches, node)
+		if (line->qp->number == number && line->qp->adapter == adapter)
+			found = line;
+	if (!found)
+		return NULL;
+	while (found->source.fd >= 0 && line_receive(found, lane_now()))
+		if (found->state == LINE_CLOSED)
+			return NULL;
+	line_detach(found);
+	if (!found->orphan_until)
+		expect_home(found);
+	return found;
+}
+
+struct qp *branch_promote(struct line *line)
+{
+	struct qp *qp = line->qp;
+
+	qp->line = NULL;
+	line_close(line);
+	return qp;
+}
+
+static bool expire(struct lane *lane, uint64_t now)
+{
+	struct line *line, *next;
+	bool are_left = false;
+
+	lane_lock(lane);
+	cds_list_for_each_entry_safe (line, next, &lane->branches, node) {
+		if (line->orphan_until && line->orphan_until <= now)
+			branch_close(line, IBV_QPS_ERR);
+		else
+			are_left |= line->orphan_until != 0;
+	}
+	lane_unlock(lane);
+	return are_left;
+}
+
+bool branches_expire(struct engine *engine)
+{
+	bool are_left = false;
+
+	if (!atomic_exchange(&engine->orphans, 0))
+		return false;
+	for (uint32_t i = 0; i < engine->lane_count; i++)
+		are_left |= expire(engine->lanes[i], lane_now());
+	if (are_left)
+		atomic_fetch_add(&engine->orphans, 1);
+	return are_left;
 }
 
 void branches_close(struct lane *lane, const struct adapter *adapter)

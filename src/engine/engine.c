@@ -81,6 +81,8 @@ static bool is_of_qp(enum ibv_event_type type)
 
 static void host_async_event(struct adapter *adapter, const struct ibv_async_event *event)
 {
+	struct ibv_async_event told;
+
 	if (is_of_qp(event->event_type) && qp_of(event->element.qp)->line) {
 		branch_event(qp_of(event->element.qp), event->event_type);
 		return;
@@ -88,8 +90,11 @@ static void host_async_event(struct adapter *adapter, const struct ibv_async_eve
 	if (is_of_qp(event->event_type) && event->element.qp->qp_type == IBV_QPT_XRC_RECV)
 		openings_tell(station_of(adapter)->engine, qp_of(event->element.qp),
 			      event->event_type);
+	told = *event;
+	if (is_of_qp(event->event_type) && qp_of(event->element.qp)->stand_in)
+		told.element.qp = &qp_of(event->element.qp)->stand_in->ibv;
 	if (face.async_event)
-		face.async_event(adapter, event);
+		face.async_event(adapter, &told);
 }
 
 static uint32_t host_random(struct adapter *adapter)
@@ -229,6 +234,7 @@ static int start(struct engine **result)
 	group_list_init(&engine->groups);
 	neighbours_init(&engine->neighbours);
 	openings_init(&engine->openings);
+	CDS_INIT_LIST_HEAD(&engine->estates.list);
 	reachable_open(&engine->reachable, engine->neighbours.are_reachable);
 	error = slot_take(&engine->slot);
 	while (error == 0 && engine->lane_count < lanes) {
@@ -356,6 +362,17 @@ static void end_if_idle(void)
 	running = NULL;
 }
 
+/* An XRC_RECV QP that other processes have open needs its home: the device stays for it, until they
+ * have let go and a device is opened or closed, or this process ends. */
+static void close_unused(struct engine *engine)
+{
+	struct station *station, *next;
+
+	cds_list_for_each_entry_safe (station, next, &engine->stations, node)
+		if (!station->opens && !openings_have_visitors(engine, &station->adapter))
+			station_close(station);
+}
+
 int engine_open(const struct device_info *info, struct adapter **adapter)
 {
 	struct station *station;
@@ -369,8 +386,8 @@ int engine_open(const struct device_info *info, struct adapter **adapter)
 		error = open_station(running, info, &station);
 		if (error == 0)
 			*adapter = &station->adapter;
-		else
-			end_if_idle();
+		close_unused(running);
+		end_if_idle();
 	}
 	pthread_mutex_unlock(&lock);
 	return error;
@@ -383,10 +400,9 @@ void engine_close(struct adapter *adapter)
 	if (is_dead(adapter))
 		return;
 	pthread_mutex_lock(&lock);
-	if (--station->opens == 0) {
-		station_close(station);
-		end_if_idle();
-	}
+	station->opens--;
+	close_unused(running);
+	end_if_idle();
 	pthread_mutex_unlock(&lock);
 }
 

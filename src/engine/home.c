@@ -24,7 +24,10 @@
 #include "link/samehost.h"
 #include "transport/ledger.h"
 
-enum { PARKED_BYTES = 1 << 20 }; /* what is beyond is lost, as on a network */
+enum {
+	PARKED_BYTES = 1 << 20, /* what is beyond is lost, as on a network */
+	LATE_MAX = 4,
+};
 
 struct parked {
 	struct parked *next;
@@ -40,6 +43,10 @@ struct home {
 	bool is_taking; /* a packet that waited is taken in here */
 	struct parked *first, **end;
 	size_t parked_bytes;
+	struct ledger *ledger; /* NULL: nobody else has had to do with it yet */
+	int place;	       /* of its descriptor, among the held */
+	enum ibv_event_type late[LATE_MAX];
+	int late_count; /* events of an error, to be told when the state says so */
 };
 
 /* ---- packets that wait ---- */
@@ -107,6 +114,67 @@ static void ask(struct line *line)
 		line->state = LINE_ASKED;
 }
 
+/* ---- the ledger ---- */
+
+static struct engine *engine_of(const struct qp *qp)
+{
+	return station_of(qp->adapter)->engine;
+}
+
+/* What the next home has to know, as long as the responder is here. */
+static void note(struct qp *qp)
+{
+	struct home *home = qp->home;
+
+	if (!home->ledger)
+		return;
+	ledger_write_terms(qp, home->ledger);
+	if (!home->at)
+		ledger_write(qp, home->ledger);
+}
+
+/* 0 or -errno. */
+static int obtain_ledger(struct qp *qp)
+{
+	struct home *home = qp->home;
+	int fd;
+
+	if (home->ledger)
+		return 0;
+	fd = ledger_make(&home->ledger);
+	if (fd < 0)
+		return fd;
+	home->place = held_add(&engine_of(qp)->held, fd);
+	if (home->place < 0) {
+		munmap(home->ledger, sizeof(*home->ledger));
+		home->ledger = NULL;
+		close(fd);
+		return -EMFILE;
+	}
+	qp->ledger = home->ledger;
+	note(qp);
+	return 0;
+}
+
+static void release_ledger(struct qp *qp)
+{
+	struct home *home = qp->home;
+
+	qp->ledger = NULL;
+	if (!home->ledger)
+		return;
+	munmap(home->ledger, sizeof(*home->ledger));
+	held_close(&engine_of(qp)->held, home->place);
+	home->ledger = NULL;
+}
+
+static int ledger_fd(const struct qp *qp)
+{
+	return atomic_load(&engine_of(qp)->held.fds[qp->home->place]) - 1;
+}
+
+/* ---- lines that are there ---- */
+
 static struct line *find(const struct home *home, uint32_t slot)
 {
 	struct line *line;
@@ -148,8 +216,11 @@ static void forget_refusals(struct home *home)
 static bool hand_over(struct qp *qp, struct line *line)
 {
 	ledger_write(qp, line->ledger);
-	if (line_say_terms(line, LINE_SERVE))
+	atomic_store(&qp->home->ledger->holder, line->slot + 1);
+	if (line_say_terms(line, LINE_SERVE)) {
+		atomic_store(&qp->home->ledger->holder, 0);
 		return false;
+	}
 	qp->home->at = line;
 	qp->home->is_recalled = false;
 	return true;
@@ -241,11 +312,52 @@ void home_ran(struct qp *qp)
 
 /* ---- what branches say ---- */
 
-static void come_back(struct qp *qp, const struct line *line, bool is_left)
+static void tell_late(struct qp *qp)
 {
-	ledger_read(qp, line->ledger, is_left);
+	struct home *home = qp->home;
+
+	for (int i = 0; i < home->late_count; i++)
+		qp_event(qp, home->late[i]);
+	home->late_count = 0;
+}
+
+static void come_back(struct qp *qp, bool is_left)
+{
+	ledger_read(qp, qp->home->ledger, is_left);
+	atomic_store(&qp->home->ledger->holder, 0);
 	qp->home->at = NULL;
 	qp->home->is_recalled = false;
+}
+
+/* What it was doing is to be done here. */
+static void come_back_left(struct qp *qp)
+{
+	come_back(qp, true);
+	transport_ask_again(qp);
+}
+
+/* Who hears of an error finds the QP in it: the branch tells before its NAK, and fails behind it.
+ */
+static void hear_event(struct qp *qp, const struct line *line, enum ibv_event_type type)
+{
+	struct home *home = qp->home;
+	bool is_error = type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR ||
+			type == IBV_EVENT_QP_FATAL;
+
+	if (is_error && home->at == line && home->late_count < LATE_MAX)
+		home->late[home->late_count++] = type;
+	else
+		qp_event(qp, type);
+}
+
+static void become_ready(struct line *line, bool has_responder)
+{
+	if (line->state != LINE_ASKED)
+		return;
+	line->state = LINE_OPEN;
+	/* a predecessor thought so */
+	if (line->qp->home->at == line && !has_responder)
+		come_back_left(line->qp);
 }
 
 bool home_hears(struct line *line, const struct line_message *message)
@@ -254,24 +366,25 @@ bool home_hears(struct line *line, const struct line_message *message)
 
 	switch (message->type) {
 	case LINE_READY:
-		if (line->state == LINE_ASKED)
-			line->state = LINE_OPEN;
+		become_ready(line, message->value);
 		break;
 	case LINE_NO:
 		if (line->state == LINE_ASKED)
 			line->state = LINE_REFUSED;
+		if (qp->home->at == line)
+			come_back_left(qp);
 		break;
 	case LINE_RETURN:
 		if (qp->home->at == line)
-			come_back(qp, line, false);
+			come_back(qp, false);
 		break;
 	case LINE_EVENT:
-		qp_event(qp, (enum ibv_event_type)message->value);
+		hear_event(qp, line, (enum ibv_event_type)message->value);
 		return true;
 	case LINE_FAILED:
 		if (qp->home->at != line)
 			return true;
-		come_back(qp, line, true);
+		come_back(qp, true);
 		transport_fail(qp, lane_now());
 		home_end(qp, IBV_QPS_ERR);
 		return false;
@@ -288,10 +401,9 @@ void home_lost(struct line *line)
 {
 	struct qp *qp = line->qp;
 
-	if (qp->home->at == line) {
-		come_back(qp, line, true);
-		transport_ask_again(qp);
-	}
+	if (qp->home->at == line)
+		come_back_left(qp);
+	tell_late(qp);
 	if (line->state == LINE_ASKED) { /* whose packets still wait */
 		struct line *refused = line_make(line->lane, qp, line->slot);
 
@@ -313,6 +425,7 @@ void home_changed(struct qp *qp)
 	cds_list_for_each_entry (line, &qp->home->lines, node)
 		if (line->state == LINE_OPEN)
 			line_say_terms(line, LINE_TERMS);
+	note(qp);
 }
 
 void home_end(struct qp *qp, enum ibv_qp_state state)
@@ -328,11 +441,16 @@ void home_end(struct qp *qp, enum ibv_qp_state state)
 	}
 	home->at = NULL;
 	home->is_recalled = false;
+	if (home->ledger)
+		atomic_store(&home->ledger->holder, 0);
+	note(qp);
+	tell_late(qp);
 }
 
 void home_free(struct qp *qp)
 {
 	home_end(qp, IBV_QPS_RESET);
+	release_ledger(qp);
 	free(qp->home);
 	qp->home = NULL;
 }
@@ -341,8 +459,49 @@ uint32_t home_psn(const struct qp *qp)
 {
 	const struct home *home = qp->home;
 
-	return home && home->at ? atomic_load(&home->at->ledger->psn) & PSN_MASK
-				: qp->responder->psn;
+	return home && home->at ? atomic_load(&home->ledger->psn) & PSN_MASK : qp->responder->psn;
+}
+
+int home_share(struct qp *qp)
+{
+	int error = 0;
+
+	if (!qp->home && !home_make(qp))
+		return -ENOMEM;
+	error = obtain_ledger(qp);
+	if (error)
+		return error;
+	atomic_store(&qp->home->ledger->is_opened, true);
+	return ledger_fd(qp);
+}
+
+bool home_is_away(const struct qp *qp)
+{
+	return qp->home->at;
+}
+
+void home_unshare(struct qp *qp)
+{
+	if (qp->home && qp->home->ledger)
+		atomic_store(&qp->home->ledger->is_opened, false);
+}
+
+/* The responder may be in a third process, which is asked; else it is here. */
+bool home_inherit(struct qp *qp, struct ledger *ledger, int place)
+{
+	uint32_t holder = atomic_load(&ledger->holder);
+	struct home *home = home_make(qp);
+
+	if (!home)
+		return false;
+	home->ledger = qp->ledger = ledger;
+	home->place = place;
+	if (!holder || holder - 1 >= QPN_SLOTS || holder - 1 == qp->adapter->slot) {
+		atomic_store(&ledger->holder, 0);
+		return true;
+	}
+	home->at = line_to(qp, holder - 1);
+	return true;
 }
 
 /* ---- the mail thread's ---- */
@@ -368,24 +527,41 @@ static int send_request(struct engine *engine, const struct line *line, int fd, 
 /* -EAGAIN: the mailbox is full; the peer's next try is ours. */
 static int connect_line(struct engine *engine, struct line *line)
 {
-	struct ledger *ledger = NULL;
-	int ends[2], memory, error;
+	struct ledger *ledger;
+	int ends[2], error = obtain_ledger(line->qp);
 
+	if (error)
+		return error;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
-	memory = ledger_make(&ledger);
-	error = memory < 0 ? memory : line_attach(line, ends[0], ledger);
+	ledger = ledger_take(ledger_fd(line->qp), &line->ledger_id);
+	error = ledger ? line_attach(line, ends[0], ledger) : -ENOMEM;
 	if (error) {
 		close(ends[0]);
 		if (ledger)
 			munmap(ledger, sizeof(*ledger));
 	} else {
-		error = send_request(engine, line, ends[1], memory);
+		error = send_request(engine, line, ends[1], ledger_fd(line->qp));
 	}
-	if (memory >= 0)
-		close(memory);
 	close(ends[1]);
 	return error;
+}
+
+/* With another one: what the lane looks at now may name this one. */
+static void start_again(struct line *line, int error)
+{
+	struct line *next = line_make(line->lane, line->qp, line->slot);
+	struct qp *qp = line->qp;
+
+	if (next) {
+		next->state = error == -EAGAIN ? LINE_NEW : LINE_REFUSED;
+		cds_list_add_tail(&next->node, &qp->home->lines);
+	}
+	if (qp->home->at == line && error == -EAGAIN && next)
+		qp->home->at = next;
+	else if (qp->home->at == line)
+		come_back_left(qp);
+	line_close(line);
 }
 
 void home_connect(struct engine *engine, const struct meeting *meeting)
@@ -405,14 +581,8 @@ void home_connect(struct engine *engine, const struct meeting *meeting)
 	if (line && line->state == LINE_ASKED && line->source.fd < 0) {
 		int error = connect_line(engine, line);
 
-		if (error) {
-			line_close(line);
-			line = line_make(lane, qp, meeting->slot);
-			if (line) {
-				line->state = error == -EAGAIN ? LINE_NEW : LINE_REFUSED;
-				cds_list_add_tail(&line->node, &qp->home->lines);
-			}
-		}
+		if (error)
+			start_again(line, error);
 		if (error && error != -EAGAIN)
 			go_on(qp);
 	}

@@ -90,6 +90,22 @@ int join_lock(const union ibv_gid *gid, uint32_t scope)
 		       PATIENCE_MS / 1000);
 }
 
+int join_trylock(const union ibv_gid *gid, uint32_t scope)
+{
+	struct sockaddr_un address;
+	socklen_t length = lock_address(gid, scope, &address);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	if (bind(fd, (struct sockaddr *)&address, length) == 0) {
+		listen(fd, BACKLOG);
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
 void join_unlock(int lock)
 {
 	close(lock);

@@ -16,6 +16,8 @@
  * than anyone should. */
 int join_lock(const union ibv_gid *gid, uint32_t scope);
 
+/* The same at once, or -1. */
+int join_trylock(const union ibv_gid *gid, uint32_t scope);
 void join_unlock(int lock);
 
 #endif

@@ -76,13 +76,14 @@ int ledger_make(struct ledger **ledger)
 	return -ENOMEM;
 }
 
-struct ledger *ledger_take(int fd)
+struct ledger *ledger_take(int fd, uint64_t *id)
 {
 	struct stat stat;
 
 	if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &stat) < 0 ||
 	    stat.st_size != sizeof(struct ledger))
 		return NULL;
+	*id = stat.st_ino;
 	return map(fd);
 }
 
@@ -125,15 +126,21 @@ int line_attach(struct line *line, int fd, struct ledger *ledger)
 	return 0;
 }
 
+void line_detach(struct line *line)
+{
+	if (line->source.fd < 0)
+		return;
+	lane_remove_source(line->lane, &line->source);
+	held_close(&line->lane->engine->held, line->place);
+	line->source.fd = -1;
+}
+
 void line_close(struct line *line)
 {
-	if (line->source.fd >= 0) {
-		lane_remove_source(line->lane, &line->source);
-		held_close(&line->lane->engine->held, line->place);
-		line->source.fd = -1;
+	line_detach(line);
+	if (line->ledger)
 		munmap(line->ledger, sizeof(*line->ledger));
-		line->ledger = NULL;
-	}
+	line->ledger = NULL;
 	line->state = LINE_CLOSED;
 	line->qp = NULL;
 	cds_list_del(&line->node);
@@ -207,7 +214,7 @@ static bool hear(struct line *line, const struct line_message *message, size_t l
 static void lost(struct line *line)
 {
 	if (line->is_branch)
-		branch_close(line, IBV_QPS_ERR);
+		branch_lost(line);
 	else
 		home_lost(line);
 }

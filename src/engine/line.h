@@ -9,7 +9,7 @@
  * waits for; all else happens under the lock of the QP's lane.
  *
  *	home				branch
- *	MEETING_BRANCH (mail)		READY, or NO: no such domain here
+ *	MEETING_BRANCH (mail)		READY (1: it has the responder), or NO: no such domain here
  *	SERVE, PACKET, PACKET ...	has the responder, and answers the peer by itself
  *	RECALL				RETURN, once it owes the peer nothing
  *	TERMS: attributes changed	EVENT: an asynchronous one, for whoever has the QP open
@@ -75,12 +75,15 @@ struct line {
 	uint32_t slot; /* of the other side */
 	int place;     /* among `held` */
 	struct ledger *ledger;
+	uint64_t ledger_id;	      /* which it is, for all who have it */
 	bool is_recalled, has_failed; /* at a branch */
+	bool has_responder;
+	uint64_t orphan_until; /* its home is gone, the next one is waited for; else 0 */
 };
 
 struct line_message {
 	uint32_t type;	/* enum line_type */
-	uint32_t value; /* EVENT: its type; END: the QP's state */
+	uint32_t value; /* EVENT: its type; END: the QP's state; READY */
 	union {
 		struct qp_terms terms; /* SERVE, TERMS */
 		struct {
@@ -98,6 +101,8 @@ int line_attach(struct line *line, int fd, struct ledger *ledger);
 /* Says nothing any more and is heard no more. Not used after the lane's next look around. */
 void line_close(struct line *line);
 void lines_bury(struct lane *lane);
+/* A branch's: keeps the QP and the ledger, for the next home's line. */
+void line_detach(struct line *line);
 
 /* 0 or -errno; what is -EAGAIN was not said. */
 int line_say(const struct line *line, enum line_type type, uint32_t value);
@@ -110,7 +115,7 @@ unsigned int line_receive(struct line *line, uint64_t now);
 /* Memory for a ledger, and its descriptor or -errno; the same from a descriptor, NULL if it is
  * none. */
 int ledger_make(struct ledger **ledger);
-struct ledger *ledger_take(int fd);
+struct ledger *ledger_take(int fd, uint64_t *id);
 
 /* home.c */
 bool home_pass_on(struct qp *qp, const struct packet *packet, uint32_t srqn);
@@ -124,6 +129,14 @@ void home_end(struct qp *qp, enum ibv_qp_state state);
 void home_free(struct qp *qp);
 /* Where the responder is, its PSN. */
 uint32_t home_psn(const struct qp *qp);
+/* With the lane's lock, by the mail thread: its ledger (a descriptor for others, or -errno), and
+ * that others have it open. */
+int home_share(struct qp *qp);
+void home_unshare(struct qp *qp);
+/* The responder is in another process. */
+bool home_is_away(const struct qp *qp);
+/* The QP is here from now on: the ledger is its own (`place` of its descriptor among the held). */
+bool home_inherit(struct qp *qp, struct ledger *ledger, int place);
 /* The mail thread: a line is wanted. */
 void home_connect(struct engine *engine, const struct meeting *meeting);
 
@@ -132,9 +145,18 @@ void branch_open(struct engine *engine, const struct meeting *meeting, size_t le
 		 struct mail *mail);
 bool branch_hears(struct line *line, const struct line_message *message, size_t length,
 		  uint64_t now);
+void branch_lost(struct line *line);
+bool branch_take_seat(struct lane *lane, struct qp *qp);
 void branch_ran(struct qp *qp);
 void branch_event(struct qp *qp, enum ibv_event_type type);
 void branch_close(struct line *line, enum ibv_qp_state state);
+/* The branch of this QP, which has heard everything of a home that is gone; NULL: there is none.
+ * With the lane's lock. */
+struct line *branch_find(struct lane *lane, const struct adapter *adapter, uint32_t number);
+/* It becomes the QP itself: no more a branch. */
+struct qp *branch_promote(struct line *line);
+/* Orphans that no home came for; true if some are left. The mail thread's. */
+bool branches_expire(struct engine *engine);
 /* Of an adapter that goes. */
 void branches_close(struct lane *lane, const struct adapter *adapter);
 

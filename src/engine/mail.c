@@ -24,21 +24,20 @@ static void take_packet(struct engine *engine, const struct meeting *meeting, si
 	if (!meeting_packet(meeting, length, &packet))
 		return;
 	qpn = bth_dest_qp(packet.bth);
-	if (qpn >> QPN_SLOT_SHIFT != engine->slot.number)
-		return;
 	pthread_mutex_lock(&engine->stations_lock);
 	adapter = engine_find_adapter(engine, &meeting->gid, meeting->scope);
-	if (adapter)
+	if (adapter &&
+	    (qpn >> QPN_SLOT_SHIFT == engine->slot.number || adapter_find_qp(adapter, qpn)))
 		lane_hand_over(engine->lanes[steer_lane(qpn, engine->lane_count)], adapter,
 			       &packet);
 	pthread_mutex_unlock(&engine->stations_lock);
 }
 
-static void read_mail(struct engine *engine)
+void mail_read(struct engine *engine, int fd)
 {
 	struct mail mail;
 
-	while (mail_receive(engine->slot.fd, &mail) == 0) {
+	while (mail_receive(fd, &mail) == 0) {
 		size_t length;
 		const struct meeting *meeting = meeting_of(&mail, &length);
 
@@ -70,12 +69,12 @@ void *mail_thread(void *data)
 
 	while (!fds[1].revents) {
 		lines = neighbours_poll(&engine->neighbours, fds + 2, LIFELINES, &timeout);
-		openings = openings_poll(&engine->openings, fds + 2 + lines, OPENINGS);
+		openings = openings_poll(engine, fds + 2 + lines, OPENINGS, &timeout);
 		if (poll(fds, 2 + lines + openings, timeout) < 0)
 			continue;
 		pthread_mutex_lock(&engine->mail_lock);
 		if (fds[0].revents)
-			read_mail(engine);
+			mail_read(engine, engine->slot.fd);
 		neighbours_polled(engine, fds + 2, lines);
 		openings_polled(engine, fds + 2 + lines, openings);
 		pthread_mutex_unlock(&engine->mail_lock);

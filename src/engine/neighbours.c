@@ -379,6 +379,18 @@ static void send_answer(struct engine *engine, const struct meeting *offer, cons
 	post(engine, &mail->from, &meeting, fds, count);
 }
 
+void neighbours_decline(struct engine *engine, uint32_t slot, const struct meeting *offer,
+			const struct mail *mail)
+{
+	struct meeting meeting;
+
+	meeting_head(&meeting, MEETING_ACCEPT);
+	meeting.question = offer->question;
+	meeting.slot = slot;
+	meeting.way = offer->way;
+	post(engine, &mail->from, &meeting, NULL, 0);
+}
+
 /* The descriptors are the mail's until they are taken out of it. */
 static void read_offer(struct engine *engine, const struct meeting *meeting, struct mail *mail)
 {

@@ -54,6 +54,10 @@ int neighbours_want(struct engine *engine, const struct lane *lane, uint32_t slo
  * the mail. */
 void neighbours_read(struct engine *engine, const struct meeting *meeting, struct mail *mail);
 
+/* There won't be a channel to the slot, which is not ours: its owner is gone. */
+void neighbours_decline(struct engine *engine, uint32_t slot, const struct meeting *offer,
+			const struct mail *mail);
+
 /* The mail thread's: lifelines to wait for, at most `room`, how many and how long; and what came of
  * it. */
 unsigned int neighbours_poll(struct neighbours *neighbours, struct pollfd *fds, unsigned int room,

@@ -79,11 +79,20 @@ static void take_in(struct intake *in, const struct packet *packet)
 	touched(in, transport_receive(in->adapter, packet, in->now, outbox_of(in->lane)));
 }
 
-static void forward(const struct intake *in, uint32_t slot, const struct packet *packet)
+static bool is_here(const struct engine *engine, struct adapter *adapter, uint32_t qpn)
+{
+	return qpn >> QPN_SLOT_SHIFT == engine->slot.number || adapter_find_qp(adapter, qpn);
+}
+
+/* Of a slot that we keep, not all QPs need be ours. */
+static void forward(const struct intake *in, uint32_t qpn, const struct packet *packet)
 {
 	struct mail_address to;
 
-	mail_address_of_slot(slot, &to);
+	if (estates_have(&in->lane->engine->estates, qpn >> QPN_SLOT_SHIFT))
+		mail_address_of_qp(station_of(in->adapter)->info.ifindex, qpn, &to);
+	else
+		mail_address_of_slot(qpn >> QPN_SLOT_SHIFT, &to);
 	meeting_forward(in->lane->engine->slot.fd, &to, &in->source->gid, in->source->scope, packet,
 			true);
 }
@@ -96,15 +105,15 @@ static void deliver(const struct packet *packet, void *data)
 {
 	struct intake *in = data;
 	struct engine *engine = in->lane->engine;
-	uint32_t qpn = bth_dest_qp(packet->bth), slot = qpn >> QPN_SLOT_SHIFT;
+	uint32_t qpn = bth_dest_qp(packet->bth);
 	uint32_t lane = steer_lane(qpn, engine->lane_count);
 
 	if (qpn == QPN_MULTICAST)
 		take_in(in, packet);
 	else if (qpn <= QPN_GSI)
 		gsi_receive(in->lane, in->adapter, &in->source->gid, in->source->scope, packet);
-	else if (slot != engine->slot.number)
-		forward(in, slot, packet);
+	else if (!is_here(engine, in->adapter, qpn))
+		forward(in, qpn, packet);
 	else if (lane != in->lane->index)
 		lane_hand_over(engine->lanes[lane], in->adapter, packet);
 	else
@@ -150,7 +159,7 @@ static void deliver_near(const struct packet *packet, void *owner, void *data)
 	uint32_t lane = steer_lane(qpn, engine->lane_count);
 
 	in->adapter = owner;
-	if (qpn >> QPN_SLOT_SHIFT != engine->slot.number)
+	if (!is_here(engine, in->adapter, qpn))
 		return;
 	if (lane != in->lane->index)
 		lane_hand_over(engine->lanes[lane], in->adapter, packet);

@@ -52,6 +52,16 @@ void mail_address_of_life(uint32_t slot, struct mail_address *address)
 	set_name(address, "verbatim/%u/life", slot);
 }
 
+void mail_address_of_qp(uint32_t ifindex, uint32_t qpn, struct mail_address *address)
+{
+	set_name(address, "verbatim/qp/%u/%06x", ifindex, qpn);
+}
+
+void mail_address_of_keeper(uint32_t slot, uint32_t ifindex, struct mail_address *address)
+{
+	set_name(address, "verbatim/%u/keeper/%u", slot, ifindex);
+}
+
 void mail_address_of_domain(uint32_t slot, uid_t user, uint32_t ifindex, uint64_t device,
 			    uint64_t inode, struct mail_address *address)
 {

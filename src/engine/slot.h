@@ -55,6 +55,10 @@ void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 /* That a process has an XRC domain open: its user, device and file. */
 void mail_address_of_domain(uint32_t slot, uid_t user, uint32_t ifindex, uint64_t device,
 			    uint64_t inode, struct mail_address *address);
+/* Where the process that took a QP over has mail about it; and that a process keeps the sockets of
+ * a slot whose owner is gone, on one interface. */
+void mail_address_of_qp(uint32_t ifindex, uint32_t qpn, struct mail_address *address);
+void mail_address_of_keeper(uint32_t slot, uint32_t ifindex, struct mail_address *address);
 /* Where others of this host connect to hear of the process's end. */
 void mail_address_of_life(uint32_t slot, struct mail_address *address);
 

@@ -14,6 +14,7 @@
 
 #include "device/adapter.h"
 #include "engine/engine.h"
+#include "engine/estate.h"
 #include "engine/group.h"
 #include "engine/lane.h"
 #include "engine/line.h"
@@ -34,6 +35,7 @@ struct engine {
 	struct reachable reachable;
 	struct held held;
 	struct openings openings;
+	struct estates estates;
 	struct cds_list_head
 	    stations; /* under the engine's lock; read by the mail thread under stations_lock */
 	pthread_mutex_t stations_lock;
@@ -41,6 +43,7 @@ struct engine {
 	pthread_mutex_t mail_lock; /* while mail is read: descriptors are in hand, lists change */
 	pthread_t mail_thread, watch_thread;
 	bool has_mail_thread, has_watch_thread;
+	atomic_uint orphans; /* branches whose home is gone: not 0 if there are some */
 	atomic_bool is_dead; /* in the child of a fork */
 	/* struct gsi_counters */
 	atomic_ulong gsi_received, gsi_malformed, gsi_unclaimed, gsi_dropped;
@@ -81,6 +84,14 @@ void station_update(struct station *station, const struct netdev *netdev);
 int station_join(struct station *station, const union ibv_gid *group);
 void station_leave(struct station *station, const union ibv_gid *group);
 
+/* For a slot that is kept (estate.h): sources on the lanes of their numbers, 0 or -errno; and the
+ * groups of its addresses, under stations_lock. */
+int station_add_source(struct station *station, struct source *source, uint32_t number, int fd,
+		       const union ibv_gid *gid);
+void station_remove_sources(struct station *station, struct source *sources, uint32_t count);
+void station_for_each_group(struct station *station, void (*each)(struct group *group, void *data),
+			    void *data);
+
 /* In the child of a fork. */
 void station_abandon(struct station *station);
 
@@ -92,6 +103,7 @@ struct adapter *engine_find_adapter(struct engine *engine, const union ibv_gid *
 /* mail.c: the thread that answers other processes and takes their packets; watch.c: the one that
  * follows interfaces. */
 void *mail_thread(void *engine);
+void mail_read(struct engine *engine, int fd);
 void *watch_thread(void *engine);
 
 /* What the face wants told; engine_modify_qp() for who must not wait for the mail thread. */

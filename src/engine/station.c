@@ -56,6 +56,12 @@ static int add_source(struct station *station, struct source *source, uint32_t n
 	return error;
 }
 
+int station_add_source(struct station *station, struct source *source, uint32_t number, int fd,
+		       const union ibv_gid *gid)
+{
+	return add_source(station, source, number, fd, gid);
+}
+
 static void remove_sources(struct station *station, struct source *sources, uint32_t count)
 {
 	while (count--) {
@@ -66,6 +72,20 @@ static void remove_sources(struct station *station, struct source *sources, uint
 		lane_remove_source(lane, &sources[count]);
 		lane_unlock(lane);
 	}
+}
+
+void station_remove_sources(struct station *station, struct source *sources, uint32_t count)
+{
+	remove_sources(station, sources, count);
+}
+
+void station_for_each_group(struct station *station, void (*each)(struct group *group, void *data),
+			    void *data)
+{
+	struct address *address;
+
+	cds_list_for_each_entry (address, &station->addresses, node)
+		each(address->group, data);
 }
 
 static void tell_links(struct station *station, const union ibv_gid *gid)
@@ -353,6 +373,7 @@ void station_close(struct station *station)
 	cds_list_del(&station->node);
 	pthread_mutex_unlock(&engine->stations_lock);
 	openings_close(engine, &station->adapter);
+	estates_close(engine, station);
 	close_gone(station, NULL);
 	cds_list_for_each_entry_safe (membership, next, &station->memberships, node)
 		close_membership(station, membership);

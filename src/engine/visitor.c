@@ -23,6 +23,12 @@ struct visitor {
 	int calls_fd, events_fd;
 };
 
+/* What the program has of it. */
+static struct qp *shown(struct qp *qp)
+{
+	return qp->stand_in ? qp->stand_in : qp;
+}
+
 /* ---- coming ---- */
 
 static struct adapter *find_adapter(const struct engine *engine, uint32_t ifindex)
@@ -70,7 +76,7 @@ static struct qp *find_qp(const struct engine *engine, const struct meeting *mee
 	if (!qp || qp->type != IBV_QPT_XRC_RECV || qp->domain->is_private ||
 	    qp->domain->file.device != file->device || qp->domain->file.inode != file->inode)
 		return NULL;
-	return engine_face()->visit_qp && engine_face()->visit_qp(qp) ? qp : NULL;
+	return engine_face()->visit_qp && engine_face()->visit_qp(shown(qp)) ? qp : NULL;
 }
 
 void opening_visit(struct engine *engine, const struct meeting *meeting, size_t length,
@@ -87,14 +93,49 @@ void opening_visit(struct engine *engine, const struct meeting *meeting, size_t 
 	pthread_mutex_lock(&engine->stations_lock);
 	lane_lock(lane);
 	qp = find_qp(engine, meeting, &file);
+	if (qp)
+		home_share(qp);
 	lane_unlock(lane);
 	pthread_mutex_unlock(&engine->stations_lock);
 	if (qp && !add(engine, qp, mail))
-		engine_face()->leave_qp(qp);
+		engine_face()->leave_qp(shown(qp));
 	pthread_mutex_unlock(&engine->openings.call_lock);
 }
 
 /* ---- going ---- */
+
+static bool is_visited(struct openings *openings, const struct adapter *adapter,
+		       const struct qp *qp)
+{
+	struct visitor *visitor;
+	bool is = false;
+
+	pthread_mutex_lock(&openings->lock);
+	cds_list_for_each_entry (visitor, &openings->visitors, node)
+		is |= visitor->qp == qp || visitor->qp->adapter == adapter;
+	pthread_mutex_unlock(&openings->lock);
+	return is;
+}
+
+bool openings_have_visitors(struct engine *engine, const struct adapter *adapter)
+{
+	bool have;
+
+	pthread_mutex_lock(&engine->openings.call_lock);
+	have = is_visited(&engine->openings, adapter, NULL);
+	pthread_mutex_unlock(&engine->openings.call_lock);
+	return have;
+}
+
+/* It ends with us again. */
+static void unshare(struct qp *qp)
+{
+	struct lane *lane = qp->seat->lane;
+
+	lane_lock(lane);
+	home_unshare(qp);
+	lane_unlock(lane);
+}
 
 /* With the call lock. The QP may end with it; who waits for that has it told. */
 static void leave(struct engine *engine, struct visitor *visitor)
@@ -104,7 +145,9 @@ static void leave(struct engine *engine, struct visitor *visitor)
 	pthread_mutex_lock(&engine->openings.lock);
 	cds_list_del(&visitor->node);
 	pthread_mutex_unlock(&engine->openings.lock);
-	engine_face()->leave_qp(visitor->qp);
+	if (!is_visited(&engine->openings, NULL, visitor->qp))
+		unshare(visitor->qp);
+	engine_face()->leave_qp(shown(visitor->qp));
 	send(visitor->calls_fd, &gone, sizeof(gone), MSG_DONTWAIT | MSG_NOSIGNAL);
 	held_close(&engine->held, visitor->calls);
 	held_close(&engine->held, visitor->events);
@@ -139,6 +182,50 @@ static void carry_out(struct qp *qp, const struct visitor_call *call, struct vis
 	engine_query_qp(qp, &answer->attr, &init);
 }
 
+static int mailbox_of(struct engine *engine, uint32_t slot)
+{
+	return slot == engine->slot.number ? engine->slot.fd : estate_mailbox(engine, slot);
+}
+
+static int ledger_of(struct qp *qp)
+{
+	struct lane *lane = qp->seat->lane;
+	int fd;
+
+	lane_lock(lane);
+	fd = home_share(qp);
+	lane_unlock(lane);
+	return fd;
+}
+
+/* The answer, with what one needs to become the home. */
+static void let_in(struct engine *engine, const struct visitor *visitor,
+		   const struct visitor_answer *answer)
+{
+	int fds[ENTER_FDS] = {ledger_of(visitor->qp),
+			      mailbox_of(engine, visitor->qp->number >> QPN_SLOT_SHIFT)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = {0};
+	struct iovec iov = {(void *)answer, sizeof(*answer)};
+	struct msghdr msg = {
+	    .msg_iov = &iov,
+	    .msg_iovlen = 1,
+	    .msg_control = control.bytes,
+	    .msg_controllen = sizeof(control.bytes),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	if (fds[0] < 0 || fds[1] < 0)
+		msg.msg_controllen = 0;
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(cmsg), fds, sizeof(fds));
+	sendmsg(visitor->calls_fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* With the call lock. */
 static void serve(struct engine *engine, struct visitor *visitor)
 {
@@ -153,6 +240,10 @@ static void serve(struct engine *engine, struct visitor *visitor)
 		return;
 	}
 	carry_out(visitor->qp, &call, &answer);
+	if (call.kind == VISITOR_ENTER) {
+		let_in(engine, visitor, &answer);
+		return;
+	}
 	send(visitor->calls_fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -170,13 +261,29 @@ void openings_tell(struct engine *engine, const struct qp *qp, enum ibv_event_ty
 
 /* ---- the mail thread ---- */
 
-unsigned int openings_poll(struct openings *openings, struct pollfd *fds, unsigned int room)
+enum { TICK_MS = 20 };
+
+/* What is to be tried again is, first of all. */
+unsigned int openings_poll(struct engine *engine, struct pollfd *fds, unsigned int room,
+			   int *timeout_ms)
 {
+	struct openings *openings = &engine->openings;
 	struct visitor *visitor;
 	unsigned int count;
+	bool is_busy;
 
+	pthread_mutex_lock(&engine->mail_lock); /* for a fork */
+	pthread_mutex_lock(&openings->call_lock);
+	is_busy = heirs_tick(engine);
+	is_busy |= estates_tick(engine);
+	count = estates_poll(engine, fds, room);
+	pthread_mutex_unlock(&openings->call_lock);
+	is_busy |= branches_expire(engine);
+	pthread_mutex_unlock(&engine->mail_lock);
+	if (is_busy)
+		*timeout_ms = TICK_MS;
 	pthread_mutex_lock(&openings->lock);
-	count = opening_fds(openings, fds, room);
+	count += opening_fds(openings, fds + count, room - count);
 	cds_list_for_each_entry (visitor, &openings->visitors, node)
 		if (count < room)
 			fds[count++] = (struct pollfd){visitor->calls_fd, POLLIN, 0};
@@ -205,7 +312,7 @@ void openings_polled(struct engine *engine, const struct pollfd *fds, unsigned i
 		if (!fds[i].revents)
 			continue;
 		pthread_mutex_lock(&openings->call_lock);
-		if (!opening_hear(openings, fds[i].fd)) {
+		if (!opening_hear(engine, fds[i].fd) && !estates_hear(engine, fds[i].fd)) {
 			visitor = find(openings, fds[i].fd);
 			if (visitor)
 				serve(engine, visitor);

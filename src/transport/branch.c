@@ -42,20 +42,49 @@ void transport_get_terms(const struct qp *qp, struct qp_terms *terms)
 	};
 }
 
+static bool is_serving(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
+static void copy(struct qp *qp, const struct qp_terms *terms)
+{
+	qp->attr = terms->attr;
+	qp->av = terms->av;
+	qp->mtu = terms->mtu;
+	qp->pkey = terms->pkey;
+}
+
+static bool set(struct qp *qp, const struct qp_terms *terms)
+{
+	if (terms->mtu < mtu_bytes(IBV_MTU_256) || terms->mtu > mtu_bytes(IBV_MTU_4096) ||
+	    terms->attr.max_dest_rd_atomic > MAX_RD_ATOMIC ||
+	    resource_reserve(qp, terms->attr.max_dest_rd_atomic))
+		return false;
+	copy(qp, terms);
+	return true;
+}
+
+bool transport_take_terms(struct qp *qp, const struct qp_terms *terms)
+{
+	enum ibv_qp_state state = terms->state;
+
+	if (state > IBV_QPS_ERR)
+		return false;
+	if (!is_serving(state))
+		copy(qp, terms);
+	else if (!set(qp, terms))
+		return false;
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) != IBV_QPS_ERR)
+		atomic_store_explicit(&qp->state, state, memory_order_release);
+	return true;
+}
+
 bool transport_set_terms(struct qp *branch, const struct qp_terms *terms)
 {
-	bool is_serving = terms->state == IBV_QPS_RTR || terms->state == IBV_QPS_RTS ||
-			  terms->state == IBV_QPS_SQD || terms->state == IBV_QPS_SQE;
-
-	if (!is_serving || terms->mtu < mtu_bytes(IBV_MTU_256) ||
-	    terms->mtu > mtu_bytes(IBV_MTU_4096) ||
-	    terms->attr.max_dest_rd_atomic > MAX_RD_ATOMIC ||
-	    resource_reserve(branch, terms->attr.max_dest_rd_atomic))
+	if (!is_serving(terms->state) || !set(branch, terms))
 		return false;
-	branch->attr = terms->attr;
-	branch->av = terms->av;
-	branch->mtu = terms->mtu;
-	branch->pkey = terms->pkey;
 	if (atomic_load_explicit(&branch->state, memory_order_relaxed) != IBV_QPS_ERR)
 		atomic_store_explicit(&branch->state, terms->state, memory_order_release);
 	return true;

@@ -97,3 +97,18 @@ void ledger_read(struct qp *qp, const struct ledger *ledger, bool is_left)
 	responder->job_count = 0;
 	cursor_reset(&responder->scatter);
 }
+
+void ledger_write_terms(const struct qp *qp, struct ledger *ledger)
+{
+	unsigned int next = !atomic_load(&ledger->terms_at);
+
+	transport_get_terms(qp, &ledger->terms[next]);
+	atomic_store(&ledger->terms_at, next);
+}
+
+bool ledger_read_terms(struct qp *qp, const struct ledger *ledger)
+{
+	const struct qp_terms *terms = &ledger->terms[atomic_load(&ledger->terms_at) & 1];
+
+	return transport_take_terms(qp, terms);
+}

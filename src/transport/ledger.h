@@ -15,8 +15,15 @@
 
 #include "transport/packet.h"
 #include "transport/responder.h"
+#include "transport/transport.h"
 
 struct ledger {
+	/* the home's: */
+	atomic_uint
+	    holder; /* slot of the process that has the responder, and one more; 0: the home */
+	atomic_uint is_opened; /* other processes have the QP open: one of them is the next home */
+	atomic_uint terms_at;  /* which of the two is whole */
+	struct qp_terms terms[2];
 	atomic_uint psn;	/* expected; written last */
 	atomic_uint unanswered; /* PSN of the oldest response that is still to leave; else `psn` */
 	uint32_t msn, message, srqn, write_rkey;
@@ -35,5 +42,10 @@ void ledger_note(const struct qp *qp, struct ledger *ledger);
  * are asked for again. What makes no sense there is as good as 0.
  */
 void ledger_read(struct qp *qp, const struct ledger *ledger, bool is_left);
+
+/* What the program set, for whoever is the next home. */
+void ledger_write_terms(const struct qp *qp, struct ledger *ledger);
+/* False if they make no sense. */
+bool ledger_read_terms(struct qp *qp, const struct ledger *ledger);
 
 #endif

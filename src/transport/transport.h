@@ -46,6 +46,8 @@ struct qp_terms {
 void transport_get_terms(const struct qp *qp, struct qp_terms *terms);
 /* False if they make no sense, or there is no memory. */
 bool transport_set_terms(struct qp *branch, const struct qp_terms *terms);
+/* The same of a QP that is taken over, in whatever state it is. */
+bool transport_take_terms(struct qp *qp, const struct qp_terms *terms);
 
 /* The QP is in error, whatever made it so. */
 void transport_fail(struct qp *qp, uint64_t now);

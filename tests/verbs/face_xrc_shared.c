@@ -4,6 +4,8 @@
  * process of its own, or this one's; SRQs are in `near` (home's process itself), `one` and `two`.
  */
 #define _GNU_SOURCE
+#include <sys/un.h>
+
 #include "helper.h"
 
 enum { STREAM = 240, BURST = 8 };
@@ -48,7 +50,7 @@ static void create_sender(void)
 /* A receiver that is not ready may take long; a message that is lost is sent again seven times. */
 static void connect_sender(uint32_t dest)
 {
-	struct ibv_qp_attr rtr = rtr_attr(dest), rts = rts_attr();
+	struct ibv_qp_attr rtr = rtr_to_peer(dest), rts = rts_attr();
 
 	rts.timeout = 15;
 	rts.retry_cnt = 7;
@@ -519,21 +521,174 @@ static void all_who_have_it_open_get_its_events(void **state)
 	assert_int_equal(report.number, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-static void a_qp_ends_with_the_process_that_it_is_in(void **state)
+/* ---- a QP whose process is gone ---- */
+
+static void say(struct helper *helper, uint32_t srqn, const char *text)
+{
+	static uint64_t wr_id = 1000;
+
+	helper_can(helper, post_order(++wr_id, 1, 1000));
+	send_to(srqn, text, wr_id);
+	assert_wc(next_wc(sender.cq), wr_id, IBV_WC_SUCCESS);
+	assert_got(helper, wr_id, text);
+}
+
+static void assert_goes_on_until_the_last_leaves(void)
 {
 	struct report report;
 
-	open_of_home(&one, home_qp());
-	helper_kill(&home);
-	report = helper_can(&one, order(ORDER_EVENT, 0));
-	assert_int_equal(report.number, IBV_EVENT_QP_FATAL);
-	assert_true(report.addr);
-	report = helper_do(&one, order(ORDER_QUERY, 0));
-	assert_int_equal(report.error, EIO);
-	assert_int_equal(report.reason, REASON_QP_HOME_GONE);
-	report = helper_do(&one, order(ORDER_MODIFY, IBV_QPS_ERR));
-	assert_int_equal(report.reason, REASON_QP_HOME_GONE);
+	say(&one, one_srq.number, "goes on");
+	say(&two, two_srq.number, "there too");
+	report = helper_can(&one, order(ORDER_QUERY, 0));
+	assert_int_equal(report.attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(report.attr.dest_qp_num, sender.qp->qp_num);
+	report = helper_can(&two, order(ORDER_QUERY, 0));
+	assert_int_equal(report.attr.dest_qp_num, sender.qp->qp_num);
 	helper_can(&one, order(ORDER_CLOSE_QP, 0));
+	say(&two, two_srq.number, "one left");
+	say(&one, one_srq.number, "but has its SRQ");
+	helper_can(&two, order(ORDER_CLOSE_QP, 0));
+	send_to(two_srq.number, "nobody has it", 3);
+	assert_wc(next_wc(sender.cq), 3, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void open_in_both(void)
+{
+	open_of_home(&one, home_qp());
+	open_of_home(&two, home_qp());
+	say(&home, near_srq.number, "as it began");
+}
+
+static void a_qp_goes_on_when_its_creator_is_killed(void **state)
+{
+	open_in_both();
+	helper_kill(&home);
+	assert_goes_on_until_the_last_leaves();
+}
+
+static void a_qp_goes_on_when_its_creator_exits(void **state)
+{
+	open_in_both();
+	helper_exit(&home);
+	assert_goes_on_until_the_last_leaves();
+}
+
+static void a_qp_goes_on_when_its_creator_closes_the_device(void **state)
+{
+	open_in_both();
+	helper_can(&home, order(ORDER_CLOSE_ALL, 0));
+	say(&one, one_srq.number, "closed");
+	helper_exit(&home);
+	assert_goes_on_until_the_last_leaves();
+}
+
+static void a_qp_goes_from_one_to_the_next(void **state)
+{
+	struct helper fourth = helper_start();
+
+	open_in_both();
+	helper_kill(&home);
+	say(&one, one_srq.number, "in one or two");
+	helper_can(&fourth, order(ORDER_OPEN, O_CREAT));
+	open_of_home(&fourth, home_qp());
+	helper_kill(&one);
+	say(&two, two_srq.number, "in two or the fourth");
+	helper_can(&two, order(ORDER_CLOSE_QP, 0));
+	say(&two, two_srq.number, "in the fourth");
+	assert_int_equal(helper_can(&fourth, order(ORDER_QUERY, 0)).attr.qp_state, IBV_QPS_RTS);
+	helper_can(&fourth, order(ORDER_CLOSE_QP, 0));
+	helper_stop(&fourth);
+	send_to(two_srq.number, "nobody has it", 3);
+	assert_wc(next_wc(sender.cq), 3, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void all_hear_of_what_happens_to_it_elsewhere(void **state)
+{
+	open_in_both();
+	helper_kill(&home);
+	say(&one, one_srq.number, "goes on");
+	post_to(one_srq.number, IBV_WR_RDMA_WRITE, end_sge(&sender, 0, 100), 1, one_srq.addr,
+		one_srq.rkey ^ 0x10);
+	assert_failed(next_wc(sender.cq), 1, IBV_WC_REM_ACCESS_ERR, REASON_PEER_REFUSED_ACCESS);
+	assert_int_equal(helper_can(&one, order(ORDER_EVENT, 0)).number, IBV_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(helper_can(&two, order(ORDER_EVENT, 0)).number, IBV_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(helper_can(&one, order(ORDER_QUERY, 0)).attr.qp_state, IBV_QPS_ERR);
+	assert_int_equal(helper_can(&two, order(ORDER_QUERY, 0)).attr.qp_state, IBV_QPS_ERR);
+}
+
+static void it_is_changed_by_whoever_has_it_open(void **state)
+{
+	open_in_both();
+	helper_kill(&home);
+	assert_int_equal(helper_do(&one, order(ORDER_MODIFY, IBV_QPS_INIT)).reason,
+			 REASON_QP_TRANSITION);
+	assert_int_equal(helper_do(&two, order(ORDER_MODIFY, IBV_QPS_INIT)).reason,
+			 REASON_QP_TRANSITION);
+	helper_can(&two, order(ORDER_MODIFY, IBV_QPS_ERR));
+	assert_int_equal(helper_can(&one, order(ORDER_QUERY, 0)).attr.qp_state, IBV_QPS_ERR);
+}
+
+/* Messages of several packets, to one and two by turns; wherever the home is killed, each is
+ * received once and in order. */
+static void the_home_is_killed_in_a_stream(void **state)
+{
+	enum { EACH = 32, LENGTH = 3000 };
+	struct helper *helpers[] = {&one, &two};
+	uint64_t wr_id = 0;
+
+	open_in_both();
+	helper_can(&one, post_order(0, EACH, LENGTH / 8));
+	helper_can(&two, post_order(0, EACH, LENGTH / 8));
+	for (uint64_t i = 0; i < 2ul * EACH; i++) {
+		uint32_t srqn = i / 4 % 2 ? two_srq.number : one_srq.number;
+
+		post_to(srqn, IBV_WR_RDMA_WRITE, end_sge(&sender, 0, LENGTH), 2 * i,
+			i / 4 % 2 ? two_srq.addr : one_srq.addr,
+			i / 4 % 2 ? two_srq.rkey : one_srq.rkey);
+		post_to(srqn, IBV_WR_SEND, end_sge(&sender, 0, LENGTH / 8), 2 * i + 1, 0, 0);
+	}
+	for (; wr_id < 9; wr_id++)
+		assert_wc(next_wc(sender.cq), wr_id, IBV_WC_SUCCESS);
+	helper_kill(&home);
+	for (; wr_id < 4 * EACH; wr_id++)
+		assert_wc(next_wc(sender.cq), wr_id, IBV_WC_SUCCESS);
+	for (uint64_t i = 0; i < EACH; i++)
+		for (int j = 0; j < 2; j++)
+			assert_wc(helper_can(helpers[j], order(ORDER_NEXT, 0)).wc, i,
+				  IBV_WC_SUCCESS);
+	assert_int_equal(helper_can(&one, order(ORDER_DRY, 1)).number, 0);
+	assert_int_equal(helper_can(&two, order(ORDER_DRY, 1)).number, 0);
+}
+
+static bool is_slot_taken(uint32_t number)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "verbatim/%u", number);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	bool is_taken = connect(fd, (struct sockaddr *)&name, size) == 0;
+
+	close(fd);
+	return is_taken;
+}
+
+static void the_slot_is_free_when_the_last_has_let_go(void **state)
+{
+	uint32_t slot = home_qp() >> 16;
+	double until;
+
+	if (are_two_hosts()) /* whose slots are not ours to see */
+		skip();
+	open_in_both();
+	helper_kill(&home);
+	say(&one, one_srq.number, "goes on");
+	assert_true(is_slot_taken(slot));
+	helper_can(&one, order(ORDER_CLOSE_QP, 0));
+	assert_true(is_slot_taken(slot));
+	helper_can(&two, order(ORDER_CLOSE_QP, 0));
+	until = seconds() + PATIENCE_S;
+	while (is_slot_taken(slot))
+		assert_true(seconds() < until);
 }
 
 static void a_qp_that_is_not_there_is_not_opened(void **state)
@@ -616,12 +771,19 @@ int main(int argc, char **argv)
 	    SHARED_TEST(a_qp_is_opened_asked_and_changed_from_another_process),
 	    SHARED_TEST(a_qp_lives_as_long_as_somebody_has_it_open),
 	    SHARED_TEST(all_who_have_it_open_get_its_events),
-	    SHARED_TEST(a_qp_ends_with_the_process_that_it_is_in),
+	    SHARED_TEST(a_qp_goes_on_when_its_creator_is_killed),
+	    SHARED_TEST(a_qp_goes_on_when_its_creator_exits),
+	    SHARED_TEST(a_qp_goes_on_when_its_creator_closes_the_device),
+	    SHARED_TEST(a_qp_goes_from_one_to_the_next),
+	    SHARED_TEST(all_hear_of_what_happens_to_it_elsewhere),
+	    SHARED_TEST(it_is_changed_by_whoever_has_it_open),
+	    SHARED_TEST(the_home_is_killed_in_a_stream),
+	    SHARED_TEST(the_slot_is_free_when_the_last_has_let_go),
 	    SHARED_TEST(a_qp_that_is_not_there_is_not_opened),
 	    SHARED_TEST(a_domain_of_another_process_is_there_and_not_new),
 	    SHARED_TEST(a_domain_ends_with_the_last_process_that_has_it),
 	};
 
 	helper_if_told(argc, argv);
-	return cmocka_run_group_tests(tests, live_open, live_close);
+	return cmocka_run_group_tests(tests, helper_live_open, live_close);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Other processes for tests of what processes share: helpers that do what they are told, one order
- * after another, and answer. They share the test's network, user and one file, the XRC domain's.
+ * after another, and answer. They share the test's network, user and one file, the XRC domain's. Or
+ * they are on another host (tests/hosts/xrc-shared): VERBATIM_TEST_HOSTS is "OURS,THEIRS,NETWORK",
+ * two IPv4 addresses and the file of the helpers' network namespace.
  */
 #ifndef TESTS_VERBS_HELPER_H
 #define TESTS_VERBS_HELPER_H
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -30,6 +34,8 @@ enum order_kind {
 	ORDER_CLOSE_QP,
 	ORDER_CLOSE_SRQ,
 	ORDER_CLOSE_DOMAIN,
+	ORDER_CLOSE_ALL, /* that, the QP and the device */
+	ORDER_EXIT,
 	ORDER_FORK, /* a child that sleeps with what it inherits, until the helper's end */
 };
 
@@ -64,6 +70,57 @@ struct stock {
 };
 
 static int domain_fd;
+static union ibv_gid peer_gid;
+
+static inline bool are_two_hosts(void)
+{
+	return getenv("VERBATIM_TEST_HOSTS");
+}
+
+static inline int open_address(const union ibv_gid *address)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	for (struct ibv_device **device = list; device && *device; device++) {
+		context = ibv_open_device(*device);
+		for (gid_index = 0; context && gid_index < 16; gid_index++)
+			if (!ibv_query_gid(context, 1, gid_index, &gid) &&
+			    !memcmp(&gid, address, sizeof(gid)))
+				break;
+		if (context && gid_index < 16)
+			break;
+		if (context)
+			ibv_close_device(context);
+		context = NULL;
+	}
+	if (list)
+		ibv_free_device_list(list);
+	if (!context || ibv_query_device(context, &device_attr))
+		return -1;
+	pd = ibv_alloc_pd(context);
+	return pd ? 0 : -1;
+}
+
+static inline void mapped(const char *ipv4, union ibv_gid *address)
+{
+	*address = (union ibv_gid){.raw = {[10] = 0xff, 0xff}};
+	inet_pton(AF_INET, ipv4, address->raw + 12);
+}
+
+static inline int open_host(bool is_helper)
+{
+	char ours[16], theirs[16], network[128];
+	union ibv_gid own;
+
+	if (sscanf(getenv("VERBATIM_TEST_HOSTS"), "%15[^,],%15[^,],%127s", ours, theirs, network) !=
+	    3)
+		return -1;
+	if (is_helper && setns(open(network, O_RDONLY | O_CLOEXEC), CLONE_NEWNET))
+		return -1;
+	mapped(is_helper ? theirs : ours, &own);
+	mapped(is_helper ? ours : theirs, &peer_gid);
+	return open_address(&own);
+}
 
 static inline struct ibv_xrcd *open_domain(int oflags)
 {
@@ -119,11 +176,19 @@ static inline void do_next(struct stock *stock, double patience, struct report *
 	report->number = (uint32_t)count;
 }
 
+static inline struct ibv_qp_attr rtr_to_peer(uint32_t dest)
+{
+	struct ibv_qp_attr attr = rtr_attr(dest);
+
+	attr.ah_attr.grh.dgid = peer_gid;
+	return attr;
+}
+
 static inline int connect_target(struct ibv_qp *qp, uint32_t dest)
 {
 	struct ibv_qp_attr init = {
 	    .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned int)live_access};
-	struct ibv_qp_attr rtr = rtr_attr(dest), rts = rts_attr();
+	struct ibv_qp_attr rtr = rtr_to_peer(dest), rts = rts_attr();
 	int error = ibv_modify_qp(
 	    qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
@@ -184,6 +249,19 @@ static inline int close_srq(struct stock *stock)
 		error = ibv_dereg_mr(stock->end.mr);
 	free(stock->end.buffer);
 	return error;
+}
+
+static inline int close_all(struct stock *stock)
+{
+	int error = ibv_destroy_qp(stock->qp);
+
+	if (!error)
+		error = close_srq(stock);
+	if (!error)
+		error = ibv_close_xrcd(stock->xrcd);
+	if (!error)
+		error = ibv_dealloc_pd(pd);
+	return error ? error : ibv_close_device(context);
 }
 
 static inline void sleep_in_child(void)
@@ -248,6 +326,11 @@ static inline struct report stock_do(struct stock *stock, const struct order *or
 	case ORDER_CLOSE_DOMAIN:
 		report.error = ibv_close_xrcd(stock->xrcd);
 		break;
+	case ORDER_CLOSE_ALL:
+		report.error = close_all(stock);
+		break;
+	case ORDER_EXIT:
+		exit(0);
 	case ORDER_FORK:
 		sleep_in_child();
 		break;
@@ -258,11 +341,24 @@ static inline struct report stock_do(struct stock *stock, const struct order *or
 
 static inline int live_open_here(void)
 {
+	if (are_two_hosts())
+		return open_host(true);
 	context = open_loopback();
 	if (!context || !find_ipv4() || ibv_query_device(context, &device_attr))
 		return -1;
+	peer_gid = gid;
 	pd = ibv_alloc_pd(context);
 	return pd ? 0 : -1;
+}
+
+/* The test's own. */
+static inline int helper_live_open(void **state)
+{
+	int error = are_two_hosts() ? open_host(false) : live_open(state);
+
+	if (!error && !are_two_hosts())
+		peer_gid = gid;
+	return error;
 }
 
 static inline void helper_main(int line)
@@ -342,6 +438,17 @@ static inline struct report helper_can(struct helper *helper, struct order order
 static inline void helper_kill(struct helper *helper)
 {
 	kill(helper->pid, SIGKILL);
+	waitpid(helper->pid, NULL, 0);
+	close(helper->line);
+	helper->pid = 0;
+}
+
+/* By exit(), with all it has. */
+static inline void helper_exit(struct helper *helper)
+{
+	struct order order = {.kind = ORDER_EXIT};
+
+	helper_begin(helper, order);
 	waitpid(helper->pid, NULL, 0);
 	close(helper->line);
 	helper->pid = 0;
