@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ceiling memcpy|hop|udp-bw|udp-lat [PAYLOAD]: what this machine can do at best, measured in the
- * same run as the library, which is then judged by the ratio. One number on stdout: bytes a second
- * for memcpy and udp-bw, nanoseconds one way for hop and udp-lat.
+ * ceiling memcpy|hop|udp-bw|udp-icrc-bw|udp-lat|udp-rate [PAYLOAD [ADDRESS ADDRESS NETNS]]: what
+ * this machine can do at best, measured in the same run as the library, which is then judged by the
+ * ratio. One number on stdout: bytes a second for memcpy and the bandwidths, nanoseconds one way
+ * for hop and udp-lat, packets a second for udp-rate. UDP goes over loopback, or from the first
+ * IPv4 address to the second, whose socket is made in the named network namespace; the sender is
+ * then to be run in the namespace of the first.
  *
  * hop is a word bounced between two cores through shared memory: on a virtual machine the cores
  * move, and results are only comparable while this stays the same. udp-bw sends what a RoCE sender
  * must (a header of 12 bytes, the payload, 4 bytes of check sum, as many segments in a call as fit)
  * and receives as a RoCE receiver must (merged segments, each payload copied to its place), without
  * the check sum and with an acknowledgement that costs nothing, a counter in shared memory.
+ * udp-icrc-bw has the check sum as well, computed at both ends: of the masked headers, 48 bytes,
+ * and of what follows. udp-rate sends packets one by one, each by a call of its own.
  */
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <isa-l/crc.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sched.h>
@@ -158,16 +165,39 @@ static double measure_hop(void)
 	return one_way(samples, count) / 100;
 }
 
-/* Two UDP sockets of the loopback, each connected to the other. */
-static void make_sockets(int sockets[2])
+struct udp_test {
+	const char *addresses[2];
+	const char *netns; /* of the second; NULL: this one */
+	int sockets[2];
+	size_t payload;
+	bool has_icrc;
+};
+
+static void enter(const char *netns)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		fail(path);
+	close(fd);
+}
+
+/* Two UDP sockets, each connected to the other. */
+static void make_sockets(struct udp_test *test)
 {
 	struct sockaddr_in at[2];
 	socklen_t length = sizeof(at[0]);
-	int bytes = BUFFER_BYTES;
+	int bytes = BUFFER_BYTES, *sockets = test->sockets;
 
 	for (int i = 0; i < 2; i++) {
-		at[i] = (struct sockaddr_in){.sin_family = AF_INET,
-					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+		if (i && test->netns)
+			enter(test->netns);
+		at[i] = (struct sockaddr_in){.sin_family = AF_INET};
+		if (inet_pton(AF_INET, test->addresses[i], &at[i].sin_addr) != 1)
+			fail(test->addresses[i]);
 		sockets[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		if (sockets[i] < 0 || bind(sockets[i], (struct sockaddr *)&at[i], length) ||
 		    getsockname(sockets[i], (struct sockaddr *)&at[i], &length))
@@ -179,11 +209,6 @@ static void make_sockets(int sockets[2])
 		if (connect(sockets[i], (struct sockaddr *)&at[1 - i], length))
 			fail("connect");
 }
-
-struct udp_test {
-	int sockets[2];
-	size_t payload;
-};
 
 static void echo_side(const void *argument)
 {
@@ -198,23 +223,23 @@ static void echo_side(const void *argument)
 	}
 }
 
-static double measure_udp_latency(size_t payload)
+static double measure_udp_latency(struct udp_test *test)
 {
 	static uint32_t samples[SAMPLES];
 	static char packet[DATAGRAM_MAX];
-	size_t bytes = HEADER_BYTES + payload + TRAILER_BYTES, count = 0;
-	struct udp_test test = {.payload = payload};
-	uint64_t begin = now_ns(), then, now;
+	size_t bytes = HEADER_BYTES + test->payload + TRAILER_BYTES, count = 0;
+	uint64_t begin, then, now;
 
-	make_sockets(test.sockets);
-	start(echo_side, &test);
+	make_sockets(test);
+	start(echo_side, test);
+	begin = now_ns();
 	do {
 		then = now_ns();
-		if (send(test.sockets[0], packet, bytes, 0) < 0)
+		if (send(test->sockets[0], packet, bytes, 0) < 0)
 			fail("send");
 		do
 			now = now_ns();
-		while (recv(test.sockets[0], packet, sizeof(packet), MSG_DONTWAIT) < 0 &&
+		while (recv(test->sockets[0], packet, sizeof(packet), MSG_DONTWAIT) < 0 &&
 		       now - then < RUN_NS);
 		now = now_ns();
 		samples[count++] = now - then;
@@ -230,6 +255,24 @@ static size_t segment_bytes(struct msghdr *message, size_t received)
 		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO)
 			return *(int *)CMSG_DATA(c);
 	return received;
+}
+
+static uint32_t icrc(const char *packet, size_t bytes)
+{
+	static const uint8_t masked[36] = {0xff};
+	uint8_t headers[sizeof(masked) + HEADER_BYTES];
+
+	memcpy(headers, masked, sizeof(masked));
+	memcpy(headers + sizeof(masked), packet, HEADER_BYTES);
+	return crc32_gzip_refl(crc32_gzip_refl(0, headers, sizeof(headers)),
+			       (const uint8_t *)packet + HEADER_BYTES, bytes - HEADER_BYTES);
+}
+
+static bool is_sound(const char *packet, size_t bytes)
+{
+	uint32_t sum = icrc(packet, bytes);
+
+	return !memcmp(packet + bytes, &sum, TRAILER_BYTES);
 }
 
 static void sink_side(const void *argument)
@@ -255,6 +298,8 @@ static void sink_side(const void *argument)
 		each = segment_bytes(&message, n);
 		for (ssize_t i = 0; i < n; i += each) {
 			payload = (n - i < (ssize_t)each ? (size_t)(n - i) : each) - overhead;
+			if (test->has_icrc && !is_sound(packets + i, HEADER_BYTES + payload))
+				_exit(1);
 			if (at + payload > sizeof(place))
 				at = 0;
 			memcpy(place + at, packets + i + HEADER_BYTES, payload);
@@ -265,12 +310,17 @@ static void sink_side(const void *argument)
 }
 
 /* Put headers and payloads of one call in a row, as a sender with a fused check sum does. */
-static void stage(char *packets, const char *source, size_t payload, size_t segments)
+static void stage(const struct udp_test *test, char *packets, const char *source, size_t segments)
 {
+	size_t payload = test->payload;
+	uint32_t sum = 0;
+
 	for (size_t i = 0; i < segments; i++) {
 		memset(packets, 0, HEADER_BYTES);
 		memcpy(packets + HEADER_BYTES, source + i * payload, payload);
-		memset(packets + HEADER_BYTES + payload, 0, TRAILER_BYTES);
+		if (test->has_icrc)
+			sum = icrc(packets, HEADER_BYTES + payload);
+		memcpy(packets + HEADER_BYTES + payload, &sum, TRAILER_BYTES);
 		packets += HEADER_BYTES + payload + TRAILER_BYTES;
 	}
 }
@@ -291,30 +341,33 @@ static bool window_opens(uint64_t sent, uint64_t window)
 	return true;
 }
 
-static double measure_udp_bandwidth(size_t payload)
+/* `most` packets a call; bytes of payload a second. */
+static double measure_udp_bandwidth(struct udp_test *test, size_t most)
 {
 	static char packets[DATAGRAM_MAX], source[PLACE_BYTES];
-	size_t each = HEADER_BYTES + payload + TRAILER_BYTES, segments = DATAGRAM_MAX / each;
-	struct udp_test test = {.payload = payload};
+	size_t each = HEADER_BYTES + test->payload + TRAILER_BYTES, segments = DATAGRAM_MAX / each;
 	uint64_t sent = 0, begin, elapsed;
-	int segment = each, granted = 0;
+	int segment = each, granted = 0, fd;
 	socklen_t length = sizeof(granted);
 
-	if (segments > SEGMENTS_MAX)
-		segments = SEGMENTS_MAX;
-	make_sockets(test.sockets);
-	if (setsockopt(test.sockets[0], IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)))
+	if (segments > most)
+		segments = most;
+	make_sockets(test);
+	fd = test->sockets[0];
+	if (segments > 1 && setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)))
 		fail("UDP_SEGMENT");
-	getsockopt(test.sockets[1], SOL_SOCKET, SO_RCVBUF, &granted, &length);
-	start(sink_side, &test);
+	getsockopt(test->sockets[1], SOL_SOCKET, SO_RCVBUF, &granted, &length);
+	start(sink_side, test);
 	begin = now_ns();
 	do {
-		stage(packets, source, payload, segments);
-		if (send(test.sockets[0], packets, segments * each, 0) < 0)
+		stage(test, packets, source, segments);
+		if (send(fd, packets, segments * each, 0) < 0)
 			fail("send");
-		sent += segments * payload;
-		/* what the receive buffer holds: packets are charged up to twice their length */
-		if (!window_opens(sent, granted / 4))
+		sent += segments * test->payload;
+		/* what the receive buffer holds: packets are charged up to twice their length, and
+		 * small ones alone nearly a kilobyte */
+		if (!window_opens(sent, segments > 1 ? (size_t)granted / 4
+						     : granted / 1024 * test->payload))
 			sent = atomic_load(&shared->received);
 		elapsed = now_ns() - begin;
 	} while (elapsed < RUN_NS);
@@ -322,11 +375,34 @@ static double measure_udp_bandwidth(size_t payload)
 	return atomic_load(&shared->received) * 1e9 / elapsed;
 }
 
+static double measure_udp(const char *what, struct udp_test *test)
+{
+	if (!strcmp(what, "udp-lat"))
+		return measure_udp_latency(test);
+	if (!strcmp(what, "udp-rate"))
+		return measure_udp_bandwidth(test, 1) / test->payload;
+	test->has_icrc = !strcmp(what, "udp-icrc-bw");
+	return measure_udp_bandwidth(test, SEGMENTS_MAX);
+}
+
+static bool is_udp(const char *what, size_t size)
+{
+	return (!strcmp(what, "udp-lat") || !strcmp(what, "udp-rate") || !strcmp(what, "udp-bw") ||
+		!strcmp(what, "udp-icrc-bw")) &&
+	       size && size <= 32768;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 	size_t size = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
+	struct udp_test test = {.addresses = {"127.0.0.1", "127.0.0.1"}, .payload = size};
 
+	if (argc > 5) {
+		test.addresses[0] = argv[3];
+		test.addresses[1] = argv[4];
+		test.netns = argv[5];
+	}
 	shared =
 	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
@@ -335,13 +411,12 @@ int main(int argc, char **argv)
 		printf("%.0f\n", measure_memcpy(size));
 	else if (!strcmp(what, "hop"))
 		printf("%.1f\n", measure_hop());
-	else if (!strcmp(what, "udp-bw") && size && size <= 32768)
-		printf("%.0f\n", measure_udp_bandwidth(size));
-	else if (!strcmp(what, "udp-lat") && size <= 32768)
-		printf("%.0f\n", measure_udp_latency(size));
+	else if (is_udp(what, size))
+		printf("%.0f\n", measure_udp(what, &test));
 	else {
-		fprintf(stderr,
-			"usage: ceiling memcpy BYTES | hop | udp-bw PAYLOAD | udp-lat PAYLOAD\n");
+		fprintf(stderr, "usage: ceiling memcpy BYTES | hop | "
+				"udp-bw|udp-icrc-bw|udp-lat|udp-rate PAYLOAD "
+				"[ADDRESS ADDRESS NETNS]\n");
 		return 2;
 	}
 	return 0;

@@ -9,7 +9,9 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-GROUPS = ("process", "host", "udp", "events")
+import hosts
+
+GROUPS = ("process", "host", "udp", "hosts", "events")
 LIMIT_S = 20  # a single run
 MIB = 1 << 20
 
@@ -51,7 +53,8 @@ class Machine:
         self.address = address
         self.here = os.environ["VERBATIM_BENCH"]
         self.verbatim = os.environ["VERBATIM_COMMAND"]
-        self.device, self.gid = self.find_gid()
+        self.device, self.gid = self.find_gid(address)
+        self.hosts = None
 
     def describe(self, rounds):
         return "device %s, GID %s (%s); %d processors, Linux %s; medians of %d rounds" % (
@@ -72,17 +75,26 @@ class Machine:
     def ours(self, *command):
         return (self.verbatim, "run", "--") + command
 
-    def find_gid(self):
+    def find_gid(self, address, on=tuple):
         """Device and index of the RoCE v2 GID that is the address, from what a user would look at."""
-        gid = self.address if ":" in self.address else "::ffff:" + self.address
+        gid = address if ":" in address else "::ffff:" + address
         device = None
-        for line in self.output(self.ours(os.path.join(os.path.dirname(self.verbatim), "ibv_devinfo"), "-v")).splitlines():
+        command = self.ours(os.path.join(os.path.dirname(self.verbatim), "ibv_devinfo"), "-v")
+        for line in self.output(on(command)).splitlines():
             if line.startswith("hca_id:"):
                 device = line.split()[1]
             found = re.search(r"GID\[\s*(\d+)\]:\s*([^,\s]+)", line)
             if found and found[2] == gid and "RoCE v1" not in line:
                 return device, found[1]
-        raise Unusable("no device has the address %s; `verbatim doctor` tells which there are" % self.address)
+        raise Unusable("no device has the address %s; `verbatim doctor` tells which there are" % address)
+
+    def make_hosts(self):
+        """Two of them, for the group hosts."""
+        why = hosts.why_not()
+        if why:
+            raise Unusable("group hosts: " + why)
+        self.hosts = hosts.Hosts()
+        self.gids = [self.find_gid(hosts.ADDRESSES[n], lambda command, n=n: self.hosts.on(n, command)) for n in (0, 1)]
 
     def hop(self):
         return self.ceiling("hop") or float("inf")
@@ -113,9 +125,16 @@ class Machine:
     def perftest(self, program, size, iterations, *options, **settings):
         """The columns of the line for this size."""
         port = free_port()
-        command = self.ours(program, "-d", self.device, "-x", self.gid, "-p", str(port), "-F", "-s", str(size), "-n",
-                            str(iterations), *options)
-        for line in reversed(self.pair(command, command + (self.address,), port, **settings).splitlines()):
+
+        def command(device, gid, *server):
+            return self.ours(program, "-d", device, "-x", gid, "-p", str(port), "-F", "-s", str(size), "-n", str(iterations),
+                             *options, *server)
+        if settings.pop("between", None):
+            server = self.hosts.on(0, command(*self.gids[0]))
+            client = self.hosts.on(1, command(*self.gids[1], hosts.ADDRESSES[0]))
+        else:
+            server, client = command(self.device, self.gid), command(self.device, self.gid, self.address)
+        for line in reversed(self.pair(server, client, port, **settings).splitlines()):
             columns = line.split()
             if len(columns) >= 5 and columns[0] == str(size):
                 return columns
@@ -129,9 +148,10 @@ def number(text):
         return None
 
 
-def is_listening(port):
+def is_listening(port, process="self"):
+    """In that process's network."""
     wanted = ":%04X" % port
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in ("/proc/%s/net/tcp" % process, "/proc/%s/net/tcp6" % process):
         try:
             with open(table, encoding="ascii") as lines:
                 if any(c[1].endswith(wanted) and c[3] == "0A" for c in map(str.split, lines)):
@@ -144,7 +164,7 @@ def is_listening(port):
 def wait_listening(process, port):
     until = time.monotonic() + 5
     while time.monotonic() < until and process.poll() is None:
-        if is_listening(port):
+        if is_listening(port, process.pid):
             return True
         time.sleep(.01)
     return False
@@ -234,6 +254,22 @@ def fabric(size):
     return run
 
 
+def plain_udp(test, size):
+    """Between the two hosts."""
+    def run(machine):
+        program = os.path.join(machine.here, "ceiling")
+        return number(machine.output(machine.hosts.on(0, (program, test, str(size), *hosts.ADDRESSES, machine.hosts.names[1]))))
+    return run
+
+
+def tcp_between(machine):
+    port = free_port()
+    printed = machine.pair(machine.hosts.on(0, ("iperf3", "-s", "-1", "-p", str(port))),
+                           machine.hosts.on(1, ("iperf3", "-c", hosts.ADDRESSES[0], "-p", str(port), "-t", "1", "-f", "m")), port)
+    found = re.search(r"([\d.]+) Mbits/sec.*receiver", printed)
+    return found and float(found[1]) * 1e6 / 8
+
+
 def tcp_latency(machine):
     port = free_port()
     printed = machine.pair(["qperf", "-lp", str(port)], ["qperf", "-lp", str(port), "-t", "1", "-uu", "127.0.0.1", "tcp_lat"], port)
@@ -252,6 +288,7 @@ def tcp_bandwidth(machine):
 # ---- all of it ----
 
 UDP = {"VERBATIM_SAMEHOST": "off"}  # as between hosts, on the one path that every machine has
+BETWEEN = {"between": "hosts"}  # each program in a network namespace of its own
 SIZES = (1024, 4096, 65536, MIB)
 
 
@@ -266,9 +303,18 @@ def ceilings():
     for size in (1024, 4096):
         yield Item("udp-bw/%d" % size, "plain UDP, packets of " + size_name(size), "B/s", ("udp",),
                    lambda m, s=size: m.ceiling("udp-bw", s))
+        yield Item("udp-icrc-bw/%d" % size, "the same with an ICRC of each packet, packets of " + size_name(size), "B/s", ("udp",),
+                   lambda m, s=size: m.ceiling("udp-icrc-bw", s))
+        yield Item("hosts-udp-bw/%d" % size, "plain UDP between hosts, packets of " + size_name(size), "B/s", ("hosts",),
+                   plain_udp("udp-bw", size))
+        yield Item("hosts-udp-icrc-bw/%d" % size, "the same between hosts with an ICRC, packets of " + size_name(size), "B/s",
+                   ("hosts",), plain_udp("udp-icrc-bw", size))
+    yield Item("udp-rate", "plain UDP, 8 B, packets a second one by one", "1/s", ("udp",), lambda m: m.ceiling("udp-rate", 8))
     for size in (8, 4096):
         yield Item("udp-lat/%d" % size, "plain UDP, %s one way" % size_name(size), "ns", ("udp",),
                    lambda m, s=size: m.ceiling("udp-lat", s))
+        yield Item("hosts-udp-lat/%d" % size, "plain UDP, %s one way between hosts" % size_name(size), "ns", ("hosts",),
+                   plain_udp("udp-lat", size))
 
 
 def of_ours():
@@ -284,12 +330,16 @@ def of_ours():
                        latency(operation, size), PERFTEST)
             yield Item("udp-%s-lat/%d" % (operation, size), title + " over UDP", "ns", ("udp",),
                        latency(operation, size, **UDP), PERFTEST)
+            yield Item("hosts-%s-lat/%d" % (operation, size), title + " between hosts", "ns", ("hosts",),
+                       latency(operation, size, **BETWEEN), PERFTEST)
         for size in SIZES:
             yield Item("%s-bw/%d" % (operation, size), "%s %s" % (operation.upper(), size_name(size)), "B/s", ("host",),
                        bandwidth(operation, size), PERFTEST)
         for mtu in (1024, 4096):
             yield Item("udp-%s-bw/%d" % (operation, mtu), "%s 64 KiB over UDP, path MTU %d" % (operation.upper(), mtu),
                        "B/s", ("udp",), bandwidth(operation, 65536, "-m", str(mtu), **UDP), PERFTEST)
+            yield Item("hosts-%s-bw/%d" % (operation, mtu), "%s 64 KiB between hosts, path MTU %d" % (operation.upper(), mtu),
+                       "B/s", ("hosts",), bandwidth(operation, 65536, "-m", str(mtu), **BETWEEN), PERFTEST)
     for operation in ("write", "read"):
         for letter, name, what in (("p", "both", "both poll"), ("h", "huge", "huge pages"), ("d", "shared", "device memory")):
             for size in (65536, MIB):
@@ -301,6 +351,9 @@ def of_ours():
     yield Item("udp-send-rate", "SEND 8 B over UDP, messages a second", "1/s", ("udp",), rate(**UDP), PERFTEST)
     yield Item("udp-list-rate", "SEND 8 B over UDP in lists of 32, messages a second", "1/s", ("udp",),
                rate("-l", "32", **UDP), PERFTEST)
+    yield Item("hosts-send-rate", "SEND 8 B between hosts, messages a second", "1/s", ("hosts",), rate(**BETWEEN), PERFTEST)
+    yield Item("hosts-list-rate", "SEND 8 B between hosts in lists of 32, messages a second", "1/s", ("hosts",),
+               rate("-l", "32", **BETWEEN), PERFTEST)
     yield Item("send-event-lat", "SEND 8 B, both sleep", "ns", ("events",), latency("send", 8, "-e"), PERFTEST)
     yield Item("udp-event-lat", "SEND 8 B over UDP, both sleep", "ns", ("events",), latency("send", 8, "-e", **UDP), PERFTEST)
 
@@ -319,6 +372,7 @@ def of_peers():
     yield peer("shm-lat", "libfabric shm 64 B", "ns", ("host",), fabric(64), LIBFABRIC)
     yield peer("tcp-lat", "TCP, both sleep (qperf)", "ns", ("events",), tcp_latency, QPERF)
     yield peer("tcp-bw", "TCP (iperf3)", "B/s", ("udp",), tcp_bandwidth, IPERF)
+    yield peer("hosts-tcp-bw", "TCP between hosts (iperf3)", "B/s", ("hosts",), tcp_between, IPERF)
 
 
 def items(only):

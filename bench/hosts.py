@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two hosts: two network namespaces of this machine with a veth pair between them, each with the programs of its side."""
+import atexit
+import os
+import shutil
+import subprocess
+
+import measure
+
+ADDRESSES = ("10.99.0.1", "10.99.0.2")
+MTU = 9000
+
+
+def why_not():
+    """What keeps this user from having them; None if nothing does."""
+    if os.geteuid():
+        return "needs root, as two hosts are two network namespaces"
+    if not shutil.which("ip"):
+        return "not installed: apt-get install iproute2"
+    return None
+
+
+class Hosts:
+    def __init__(self):
+        self.names = ["verbatim-bench-%d-%s" % (os.getpid(), side) for side in "ab"]
+        atexit.register(self.end)
+        for name in self.names:
+            self.ip("netns", "add", name)
+        self.ip("link", "add", "veth-a", "mtu", str(MTU), "netns", self.names[0], "type", "veth", "peer", "veth-b", "mtu", str(MTU),
+                "netns", self.names[1])
+        for name, side, address in zip(self.names, "ab", ADDRESSES):
+            for words in (("link", "set", "lo", "up"), ("addr", "add", address + "/24", "dev", "veth-" + side),
+                          ("link", "set", "veth-" + side, "up")):
+                self.ip("-n", name, *words)
+
+    @staticmethod
+    def ip(*words):
+        done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise measure.Unusable("group hosts: ip %s: %s" % (" ".join(words), done.stderr.strip()))
+
+    def end(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+    def on(self, host, command):
+        """The command, on the first host (0) or the second."""
+        return ("ip", "netns", "exec", self.names[host]) + tuple(command)
