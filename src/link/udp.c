@@ -145,11 +145,24 @@ static bool is_ack(const uint8_t *bth)
 }
 
 /*
+ * Whether it takes an ACK that comes behind a reply before that (udp_receive.c): this host, and who
+ * has long sent with the identification that our way of sending has. Neither kernel rxe's packets
+ * have it nor those of sockets that leave the choice to the kernel.
+ */
+static bool takes_ack_first(struct udp_link *link, const struct av *av)
+{
+	const struct udp_peer *peer = udp_peer_of(link, &av->dgid);
+
+	return !memcmp(&av->sgid, &av->dgid, sizeof(av->sgid)) ||
+	       (peer->ours >= OURS_MIN && !memcmp(&peer->gid, &av->dgid, sizeof(peer->gid)));
+}
+
+/*
  * An ACK and the message after it, as a program that answers a message has us send them: in one
  * segmented send only the last packet may be the shorter one, so they change places, which saves
- * half of what sending costs. Within a host only: there both arrive together, and the receiver
- * takes the ACK first all the same (udp_receive.c), so that no program sees a reply before its
- * request has completed.
+ * half of what sending costs. Within a host both arrive together, and mostly between hosts; the
+ * receiver takes the ACK first all the same, so that no program sees a reply before its request has
+ * completed.
  */
 static bool swap_with_ack(struct udp_link *link, struct udp_run *run, uint32_t dest_qp,
 			  uint32_t bytes)
@@ -158,9 +171,8 @@ static bool swap_with_ack(struct udp_link *link, struct udp_run *run, uint32_t d
 	const struct av *av = &link->reserved_av;
 
 	if (run->count != 1 || run->segment != sizeof(ack) + ICRC_BYTES || bytes <= run->segment ||
-	    run->dest_qp != dest_qp || run->from->no_gso ||
-	    memcmp(&av->sgid, &av->dgid, sizeof(av->sgid)) != 0 || !is_ack(at) ||
-	    !is_same_way(&run->av, av))
+	    run->dest_qp != dest_qp || run->from->no_gso || !is_ack(at) ||
+	    !is_same_way(&run->av, av) || !takes_ack_first(link, av))
 		return false;
 	memcpy(ack, at, sizeof(ack));
 	memmove(at, at + run->segment, bytes);

@@ -196,6 +196,19 @@ static bool take_last_ack(struct splitting *s, const uint8_t *bytes, uint32_t to
 	return true;
 }
 
+/* What the first packet of a message tells of its sender: the identification of ours is 0. */
+static void note_sender(struct udp_link *link, const union ibv_gid *gid, bool is_as_ours)
+{
+	struct udp_peer *peer = udp_peer_of(link, gid);
+
+	if (memcmp(&peer->gid, gid, sizeof(*gid)) != 0)
+		*peer = (struct udp_peer){.gid = *gid};
+	if (!is_as_ours)
+		peer->ours = 0;
+	else if (peer->ours < OURS_MIN)
+		peer->ours++;
+}
+
 /* Takes a message apart. Returns the number of packets in it, sound or not. */
 static int split(struct udp_link *link, int index, const union ibv_gid *dgid, udp_deliver deliver,
 		 void *data)
@@ -224,8 +237,11 @@ static int split(struct udp_link *link, int index, const union ibv_gid *dgid, ud
 	}
 	do {
 		uint32_t length = total < segment ? total : segment;
+		uint16_t expected = id;
 
 		take_segment(&s, bytes, length, &id);
+		if (bytes == header->msg_iov->iov_base && gid_is_ipv4(dgid))
+			note_sender(link, &s.packet.sgid, id == expected + 1);
 		count++;
 		bytes += length;
 		total -= length;

@@ -336,6 +336,46 @@ static void test_an_ack_and_the_reply_leave_together(void **state)
 	pair_close(&pair);
 }
 
+/* A sends an ACK and a reply to B. True if one look takes in both, and then the ACK is first. */
+static bool arrive_together(struct pair *pair)
+{
+	int delivered = 0, count;
+
+	kept_count = 0;
+	put_ack(pair->a, &pair->av);
+	assert_true(put(pair->a, &pair->av, DEST_QP, 1, 8));
+	assert_true(udp_link_flush(pair->a));
+	pair->b->receiver.batch = 1;
+	count = udp_receive(pair->b, pair->fd, &pair->to, keep, &delivered);
+	if (count == 1)
+		receive(pair->b, pair->fd, &pair->to, 1);
+	assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+	return count == 2;
+}
+
+/* Another host gets the ACK first, until its packets tell that it takes it first in any case. */
+static void test_an_ack_goes_with_a_reply_to_one_of_ours(void **state)
+{
+	struct av back = av_between(&ipv4_b, &ipv4_a);
+	struct pair pair;
+	int fd = udp_socket_bind(&ipv4_a, loopback, false);
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	assert_true(fd >= 0);
+	assert_false(arrive_together(&pair));
+	kept_count = 0;
+	for (int i = 0; i < OURS_MIN; i++) {
+		assert_true(put(pair.b, &back, DEST_QP, i, 8));
+		assert_true(udp_link_flush(pair.b));
+		receive(pair.a, fd, &ipv4_a, 1);
+	}
+	assert_true(arrive_together(&pair));
+	udp_peer_of(pair.a, &ipv4_b)->ours = OURS_MIN - 1;
+	assert_false(arrive_together(&pair));
+	close(fd);
+	pair_close(&pair);
+}
+
 /* How many messages are asked for at once: one while there is never a second, more in a stream. */
 static void test_a_ping_pong_is_taken_one_message_at_a_time(void **state)
 {
@@ -698,6 +738,7 @@ int main(void)
 	    cmocka_unit_test(test_batches_of_4096_bytes),
 	    cmocka_unit_test(test_mixed_sizes_and_queue_pairs_keep_their_order),
 	    cmocka_unit_test(test_an_ack_and_the_reply_leave_together),
+	    cmocka_unit_test(test_an_ack_goes_with_a_reply_to_one_of_ours),
 	    cmocka_unit_test(test_a_ping_pong_is_taken_one_message_at_a_time),
 	    cmocka_unit_test(test_an_open_reservation_is_taken_back),
 	    cmocka_unit_test(test_traffic_class_and_hop_limit_travel),
