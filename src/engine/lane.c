@@ -257,6 +257,27 @@ void lane_unlock(struct lane *lane)
 	release(lane);
 }
 
+void lane_say_poller(struct lane *lane, uint32_t poller)
+{
+	if (atomic_load_explicit(&lane->poller, memory_order_relaxed) == poller ||
+	    !lane_trylock(lane))
+		return;
+	samehost_say_poller(lane->samehost, poller);
+	atomic_store_explicit(&lane->poller, poller, memory_order_relaxed);
+	lane_unlock(lane);
+}
+
+bool lane_has_peers_here(struct lane *lane, uint32_t poller)
+{
+	bool has_some;
+
+	if (!lane_trylock(lane))
+		return false;
+	has_some = samehost_has_peers_here(lane->samehost, poller);
+	lane_unlock(lane);
+	return has_some;
+}
+
 void lane_kick(struct lane *lane)
 {
 	uint64_t one = 1;

@@ -87,6 +87,7 @@ struct lane {
 	atomic_ulong polling_since; /* no gap since then */
 	atomic_ulong poller_since;  /* when has_poller became true */
 	atomic_bool has_poller;
+	atomic_uint poller; /* which, as the neighbours were told */
 	atomic_bool is_kicked;
 	atomic_bool is_stopping;
 	atomic_bool is_dead; /* in the child of a fork */
@@ -152,6 +153,11 @@ void lane_doorbell(struct lane *lane, struct seat *seat);
 enum { LANE_SOCKET_LOOK = 16 }; /* a look at a socket, in that unit */
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent);
 void lane_will_sleep(struct lane *lane);
+
+/* For those who share cores (yield.h): says to the neighbours which thread polls this lane and
+ * where, and asks whether a thread of theirs polls there. Not if the lane is busy. */
+void lane_say_poller(struct lane *lane, uint32_t poller);
+bool lane_has_peers_here(struct lane *lane, uint32_t poller);
 
 /*
  * What came in from this host is answered before a program that sleeps hears of it: its core may be

@@ -443,8 +443,10 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return false;
 	did = is_polling(lane, now);
-	if (!lane_trylock(lane))
+	if (!lane_trylock(lane)) {
+		*spent += 1; /* its holder may wait for this very core */
 		return false;
+	}
 	if (did && !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
 	    now > atomic_load_explicit(&lane->polling_since, memory_order_relaxed) + lane->patience)
 		become_poller(lane, now);

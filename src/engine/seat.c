@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/cq.h"
@@ -21,43 +22,10 @@
 #include "engine/slot.h"
 #include "engine/state.h"
 #include "engine/steer.h"
+#include "engine/yield.h"
 #include "explain/reason.h"
 #include "link/samehost.h"
 #include "transport/transport.h"
-
-/*
- * With more spinning programs than cores a poller has to let others run, the peer that it waits for
- * above all: two that share a core and talk by sockets take 8 us a message if they yield after
- * every 4 empty polls and 18 us with 32. Where each has a core of its own and they talk through
- * shared memory, to yield takes longer than the peer. So a yield that somebody used makes the next
- * one come sooner, and one that nobody did, later. But where the core goes to someone who computes,
- * it is gone for milliseconds, and our share of the time with it: after that we keep it for as long
- * as the scheduler lets us.
- */
-enum {
-	YIELD_AFTER_MAX = 4 * LANE_SOCKET_LOOK, /* looks */
-	YIELD_AFTER_MIN = 4,
-	YIELD_USED_NS = 1500,
-	YIELD_LONG_NS = 100000,
-	YIELD_PAUSE_NS = 2000000,
-};
-
-static void yield(unsigned int *yield_after)
-{
-	static _Thread_local uint64_t not_before;
-	uint64_t before = lane_now(), after;
-
-	if (before < not_before)
-		return;
-	sched_yield();
-	after = lane_now();
-	if (after - before > YIELD_LONG_NS)
-		not_before = after + YIELD_PAUSE_NS;
-	if (after - before > YIELD_USED_NS)
-		*yield_after = YIELD_AFTER_MIN;
-	else if (*yield_after < YIELD_AFTER_MAX)
-		*yield_after *= 2;
-}
 
 static int refuse_forked(void)
 {
@@ -396,20 +364,70 @@ void engine_tie_cq(struct cq *cq)
 	atomic_store(&cq->lanes, (1u << station_of(cq->adapter)->engine->lane_count) - 1);
 }
 
-bool engine_poll(struct cq *cq)
+static uint32_t this_thread(const struct engine *engine)
 {
-	static _Thread_local unsigned int idle, yield_after = YIELD_AFTER_MAX;
-	struct engine *engine = station_of(cq->adapter)->engine;
-	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
-	bool happened = false;
+	static atomic_uint threads;
+	static _Thread_local unsigned int number;
+
+	if (!number)
+		number = atomic_fetch_add(&threads, 1) + 1;
+	return samehost_poller(sched_getcpu(), engine->slot.number, number);
+}
+
+static bool has_peers_here(struct engine *engine, unsigned int lanes, uint32_t poller)
+{
+	bool has_some = false;
 
 	for (; lanes; lanes &= lanes - 1)
-		happened |= lane_poll(engine->lanes[__builtin_ctz(lanes)], cq, &idle);
+		has_some |= lane_has_peers_here(engine->lanes[__builtin_ctz(lanes)], poller);
+	return has_some;
+}
+
+static void yield_core(struct engine *engine, unsigned int lanes, struct yield *yield,
+		       uint64_t before)
+{
+	uint32_t poller = this_thread(engine);
+	uint64_t after;
+
+	for (unsigned int rest = lanes; rest; rest &= rest - 1)
+		lane_say_poller(engine->lanes[__builtin_ctz(rest)], poller);
+	sched_yield();
+	after = lane_now();
+	yield_learn(yield, after, after - before,
+		    yield_was_long(after - before) && has_peers_here(engine, lanes, poller));
+}
+
+static void give_way(struct engine *engine, unsigned int lanes, struct yield *yield)
+{
+	const struct timespec moment = {.tv_nsec = YIELD_SLEEP_NS};
+	uint64_t now = lane_now();
+
+	switch (yield_manner(yield, now)) {
+	case YIELD_CORE:
+		yield_core(engine, lanes, yield, now);
+		break;
+	case YIELD_SLEEP:
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
+		break;
+	case YIELD_KEEP:
+		break;
+	}
+}
+
+bool engine_poll(struct cq *cq)
+{
+	static _Thread_local struct yield yield;
+	struct engine *engine = station_of(cq->adapter)->engine;
+	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed), rest;
+	bool happened = false;
+
+	for (rest = lanes; rest; rest &= rest - 1)
+		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield.idle);
 	if (happened) {
-		idle = 0;
-	} else if (idle >= yield_after) {
-		idle = 0;
-		yield(&yield_after);
+		yield_again(&yield);
+	} else if (yield_is_due(&yield)) {
+		yield_again(&yield);
+		give_way(engine, lanes, &yield);
 	}
 	return happened;
 }

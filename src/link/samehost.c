@@ -40,7 +40,8 @@ struct channel_memory {
 		_Alignas(64) atomic_uint hazard;
 		/* it waits for the other's hazard; until then the other stays away */
 		_Alignas(64) atomic_uint is_watching;
-		struct assist_board board; /* of its long copies */
+		_Alignas(64) atomic_uint poller; /* samehost_poller(); 0: none has said so */
+		struct assist_board board;	 /* of its long copies */
 	} sides[2];
 };
 
@@ -84,6 +85,7 @@ struct samehost {
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
 	uint64_t assists;
 	bool has_touched, is_full;
+	uint32_t poller;
 	bool is_off;
 	uint8_t states[QPN_SLOTS][SAMEHOST_WAYS]; /* of a way without a channel */
 	uint16_t passed[QPN_SLOTS];		  /* packets that went elsewhere */
@@ -470,6 +472,40 @@ void samehost_stay_awake(struct samehost *samehost)
 		ring_stay_awake(&samehost->channels[i]->in);
 }
 
+/* ---- who polls where ---- */
+
+enum { POLLER_CPU_BITS = 12, POLLER_SLOT_BITS = 8 };
+
+uint32_t samehost_poller(int cpu, uint32_t slot, uint32_t thread)
+{
+	if (cpu < 0 || cpu + 1 >= 1 << POLLER_CPU_BITS)
+		return 0;
+	return (uint32_t)(cpu + 1) | slot << POLLER_CPU_BITS |
+	       thread << (POLLER_CPU_BITS + POLLER_SLOT_BITS);
+}
+
+void samehost_say_poller(struct samehost *samehost, uint32_t poller)
+{
+	samehost->poller = poller;
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		atomic_store_explicit(&samehost->channels[i]->side->poller, poller,
+				      memory_order_relaxed);
+}
+
+bool samehost_has_peers_here(const struct samehost *samehost, uint32_t poller)
+{
+	const uint32_t cpu = (1u << POLLER_CPU_BITS) - 1;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		uint32_t other = atomic_load_explicit(&samehost->channels[i]->their_side->poller,
+						      memory_order_relaxed);
+
+		if (other && other != poller && (other & cpu) == (poller & cpu))
+			return true;
+	}
+	return false;
+}
+
 /* ---- life ---- */
 
 struct samehost *samehost_open(struct outbox *elsewhere, bool is_off)
@@ -529,6 +565,7 @@ int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t sl
 	}
 	samehost->channels[samehost->channel_count++] = channel;
 	atomic_store(&channel->side->is_watching, 1);
+	atomic_store(&channel->side->poller, samehost->poller);
 	if (channel->out.memory == channel->in.memory)
 		samehost->own = channel;
 	for (uint32_t way = 0; way < SAMEHOST_WAYS; way++)

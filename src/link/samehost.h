@@ -126,6 +126,15 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 /* Something from this very lane. */
 bool samehost_has_own_news(const struct samehost *samehost);
 
+/*
+ * Who polls, and where: a core, and what tells this thread from those of all processes. The other
+ * sides of the channels see what was said last, and may be asked whether another thread polls on
+ * the same core.
+ */
+uint32_t samehost_poller(int cpu, uint32_t slot, uint32_t thread);
+void samehost_say_poller(struct samehost *samehost, uint32_t poller);
+bool samehost_has_peers_here(const struct samehost *samehost, uint32_t poller);
+
 /* A device goes: `find` is asked anew. */
 void samehost_forget(struct samehost *samehost, const void *owner);
 
