@@ -104,6 +104,11 @@ struct adapter_host {
 	/* Does a part of a WRITE or READ to the QP's peer (transport/reach.h). Under the lane's
 	 * lock. */
 	enum reach_result (*reach)(struct qp *qp, const struct reach_op *op);
+
+	/* The QP's peer, if it is of this process and its lane's lock is to be had at once: with
+	 * that, until leave_peer(). Else NULL. Under the QP's lane's lock. */
+	struct qp *(*enter_peer)(struct qp *qp);
+	void (*leave_peer)(struct qp *qp, struct qp *peer);
 };
 
 enum { ADOPTED_MAX = 256 };

@@ -18,6 +18,7 @@
 #include "link/directory.h"
 #include "link/reach.h"
 #include "link/samehost.h"
+#include "transport/transport.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
@@ -256,6 +257,31 @@ enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
 		return reach_do_own(reachable->directory, &question, op) ? REACH_DONE
 									 : REACH_REFUSED;
 	return reach_other(qp, &question, op);
+}
+
+/* A QP that was found stays, as who destroys it takes our lane's lock first. Its own is not waited
+ * for: its holder may be waiting for ours. */
+struct qp *reachable_enter_peer(struct qp *qp)
+{
+	struct lane *lane = qp->seat->lane;
+	struct qp *peer = adapter_find_qp(qp->adapter, qp->attr.dest_qp_num);
+
+	if (!peer || peer == qp || !reachable_of(qp->adapter) ||
+	    !samehost_is_local(lane->samehost, &qp->av) ||
+	    atomic_load(&peer->state) == IBV_QPS_RESET)
+		return NULL;
+	if (peer->seat->lane != lane && !lane_trylock(peer->seat->lane))
+		return NULL;
+	return peer;
+}
+
+void reachable_leave_peer(struct qp *qp, struct qp *peer)
+{
+	struct lane *lane = peer->seat->lane;
+
+	timer_set(&lane->timers, &peer->seat->timer, transport_deadline(peer));
+	if (lane != qp->seat->lane)
+		lane_unlock(lane);
 }
 
 /* A channel goes under its lane's lock when the other side dies, so that lock is let go between

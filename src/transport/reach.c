@@ -25,6 +25,11 @@ static bool is_alone(const struct qp *qp)
 	       requester->psn == requester->end;
 }
 
+bool reach_is_free(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return is_alone(qp) && !(wqe->flight & (WQE_OWN | WQE_BY_PACKETS)) && !qp->attr.rate_limit;
+}
+
 bool reach_may(const struct qp *qp, const struct send_wqe *wqe)
 {
 	if (!qp->adapter->host->reach || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
@@ -32,13 +37,11 @@ bool reach_may(const struct qp *qp, const struct send_wqe *wqe)
 	if (wqe->opcode != IBV_WR_RDMA_WRITE &&
 	    (wqe->opcode != IBV_WR_RDMA_READ || !qp->attr.max_rd_atomic))
 		return false;
-	return wqe->length && wqe->length <= MAX_MESSAGE_SIZE && is_alone(qp) &&
-	       !(wqe->flight & (WQE_OWN | WQE_BY_PACKETS)) && !qp->attr.rate_limit;
+	return wqe->length && wqe->length <= MAX_MESSAGE_SIZE && reach_is_free(qp, wqe);
 }
 
-/* What of the list is in the part, and where. False where there is something to say about a key. */
-static bool resolve(const struct qp *qp, const struct send_wqe *wqe, const struct reach_op *op,
-		    struct iovec *pieces, uint32_t *count)
+bool reach_resolve(const struct qp *qp, const struct send_wqe *wqe, const struct reach_op *op,
+		   struct iovec *pieces, uint32_t *count)
 {
 	unsigned int need = op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
 	uint64_t skipped = op->offset, left = op->bytes;
@@ -92,14 +95,14 @@ static enum reach_result do_part(struct qp *qp, struct send_wqe *wqe, uint64_t o
 	if (wqe->is_inline) {
 		pieces[0] = (struct iovec){wqe->data + offset, bytes};
 		op.count = 1;
-	} else if (!resolve(qp, wqe, &op, pieces, &op.count)) {
+	} else if (!reach_resolve(qp, wqe, &op, pieces, &op.count)) {
 		return REACH_REFUSED;
 	}
 	return qp->adapter->host->reach(qp, &op);
 }
 
 /* Credits are counted in work requests (requester.h), and this one took none. */
-static void retire(struct qp *qp, uint64_t now)
+void reach_retire(struct qp *qp, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 
@@ -107,6 +110,11 @@ static void retire(struct qp *qp, uint64_t now)
 	requester->credit_limit++;
 	requester->counters.reached++;
 	completer_retire(qp, now);
+}
+
+uint32_t reach_cost(uint64_t bytes)
+{
+	return COST_BYTES + (uint32_t)(bytes >> COST_SHIFT);
 }
 
 enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes)
@@ -128,9 +136,9 @@ enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, u
 	}
 	if (result != REACH_DONE)
 		return result;
-	*bytes = COST_BYTES + (uint32_t)(part >> COST_SHIFT);
+	*bytes = reach_cost(part);
 	if (offset + part == wqe->length) {
-		retire(qp, now);
+		reach_retire(qp, now);
 	} else {
 		wqe->flight |= WQE_REACHING;
 		requester->reached = offset + part;

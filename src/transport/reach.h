@@ -34,6 +34,15 @@ bool reach_may(const struct qp *qp, const struct send_wqe *wqe);
 /* Does it, or a turn's part of it; `bytes` is the cost. REACH_REFUSED: it goes by packets. */
 enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes);
 
+/* For inside.c, which does the same with messages: nothing is outstanding and nothing else forbids
+ * it; where the part of a WQE lies (false where there is something to say about a key); what it
+ * costs; the WQE is done. */
+bool reach_is_free(const struct qp *qp, const struct send_wqe *wqe);
+bool reach_resolve(const struct qp *qp, const struct send_wqe *wqe, const struct reach_op *op,
+		   struct iovec *pieces, uint32_t *count);
+uint32_t reach_cost(uint64_t bytes);
+void reach_retire(struct qp *qp, uint64_t now);
+
 /* After any change of the QP's state or rights: tells the host what peers may do through it. */
 void reach_announce(struct qp *qp);
 

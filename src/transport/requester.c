@@ -3,6 +3,7 @@
  * What the requester may send and when: order, fence, SQD, the window, the peer's credits.
  */
 #include "transport/completion.h"
+#include "transport/inside.h"
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "wire/mtu.h"
@@ -210,6 +211,14 @@ static enum sent send_raw(struct qp *qp, struct send_wqe *wqe, uint64_t now, uin
 	return sent;
 }
 
+/* Without packets, if it can be. */
+static enum reach_result reach(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes)
+{
+	if (reach_may(qp, wqe))
+		return reach_run(qp, wqe, now, bytes);
+	return inside_may(qp, wqe) ? inside_run(qp, wqe, now, bytes) : REACH_REFUSED;
+}
+
 static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outbox, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
@@ -229,7 +238,7 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	if (!(wqe->flight & WQE_STARTED)) {
 		if (!(wqe->flight & WQE_REACHING) && !may_start(qp, wqe))
 			return SENT_WAIT;
-		reached = reach_may(qp, wqe) ? reach_run(qp, wqe, now, bytes) : REACH_REFUSED;
+		reached = reach(qp, wqe, now, bytes);
 		if (reached != REACH_REFUSED)
 			return reached == REACH_DONE ? SENT : SENT_WAIT;
 		sent = request_begin(qp, wqe);
