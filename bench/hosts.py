@@ -29,8 +29,10 @@ class Hosts:
         self.ip("link", "add", "veth-a", "mtu", str(MTU), "netns", self.names[0], "type", "veth", "peer", "veth-b", "mtu", str(MTU),
                 "netns", self.names[1])
         for name, side, address in zip(self.names, "ab", ADDRESSES):
-            for words in (("link", "set", "lo", "up"), ("addr", "add", address + "/24", "dev", "veth-" + side),
-                          ("link", "set", "veth-" + side, "up")):
+            interface = "veth-" + side
+            # a link-local address would come some seconds later, and be the first GID then
+            for words in (("link", "set", "lo", "up"), ("link", "set", interface, "addrgenmode", "none"),
+                          ("addr", "add", address + "/24", "dev", interface), ("link", "set", interface, "up")):
                 self.ip("-n", name, *words)
 
     @staticmethod
