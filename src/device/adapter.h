@@ -111,7 +111,7 @@ struct adapter_host {
 	void (*leave_peer)(struct qp *qp, struct qp *peer);
 };
 
-enum { ADOPTED_MAX = 256 };
+enum { ADOPTED_MAX = 256, RECENT_QPS = 256 };
 
 struct adapter {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -132,6 +132,7 @@ struct adapter {
 
 	pthread_mutex_t lock;	      /* of creation and destruction, never on a packet's way */
 	struct cds_list_head domains; /* of XRC; under the lock */
+	uint32_t recent_qps[RECENT_QPS], recent_qp; /* places in `qps`; under the lock */
 	atomic_uint pd_count, cq_count, ah_count, mcast_count, comp_cntr_count;
 	atomic_ulong dm_bytes;	 /* device memory in use */
 	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */

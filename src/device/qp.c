@@ -22,6 +22,7 @@
 enum {
 	FIRST_NUMBER = 2, /* 0 and 1 are the subnet manager's and the GSI's */
 	NUMBERS = 1 << QPN_SLOT_SHIFT,
+	NUMBER_TRIES = 8, /* few are free: then a recent one will do */
 
 	SEND_OPS_DATAGRAM = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
 	SEND_OPS_UC = SEND_OPS_DATAGRAM | IBV_QP_EX_WITH_RDMA_WRITE |
@@ -345,19 +346,36 @@ static void fill(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex 
 	qp->ibv.state = IBV_QPS_RESET;
 }
 
-/* Numbers are random, so that what was sent to a QP that is gone does not meet the next one; but
- * the low bits say the lane. */
+static bool was_given_lately(const struct adapter *adapter, uint32_t index)
+{
+	for (int i = 0; i < RECENT_QPS; i++)
+		if (adapter->recent_qps[i] == index)
+			return true;
+	return false;
+}
+
+/* Numbers are random, so that what was sent to a QP that is gone does not meet the next one, and
+ * none of the last ones; but the low bits say the lane. */
 static int enlist(struct qp *qp)
 {
 	struct adapter *adapter = qp->adapter;
-	uint32_t from = FIRST_NUMBER + adapter->host->random(adapter) % (NUMBERS - FIRST_NUMBER);
-	uint32_t index, lane = 0, lanes = 1;
+	uint32_t index, lane = 0, lanes = 1, tries = 0;
 	int ret;
 
 	pthread_mutex_lock(&adapter->lock);
 	if (adapter->host->choose_lane)
 		lane = adapter->host->choose_lane(adapter, qp, &lanes);
-	ret = table_add_every(&adapter->qps, FIRST_NUMBER, from, lane, lanes, qp, &index);
+	for (;;) {
+		uint32_t from =
+		    FIRST_NUMBER + adapter->host->random(adapter) % (NUMBERS - FIRST_NUMBER);
+
+		ret = table_add_every(&adapter->qps, FIRST_NUMBER, from, lane, lanes, qp, &index);
+		if (ret || !was_given_lately(adapter, index) || ++tries == NUMBER_TRIES)
+			break;
+		table_remove(&adapter->qps, index);
+	}
+	if (!ret)
+		adapter->recent_qps[adapter->recent_qp++ % RECENT_QPS] = index;
 	if (!ret) {
 		qp->number = adapter->slot << QPN_SLOT_SHIFT | index;
 		qp->ibv.qp_num = qp->number;
