@@ -135,6 +135,7 @@ struct adapter {
 	uint32_t recent_qps[RECENT_QPS], recent_qp; /* places in `qps`; under the lock */
 	atomic_uint pd_count, cq_count, ah_count, mcast_count, comp_cntr_count;
 	atomic_ulong dm_bytes;	 /* device memory in use */
+	atomic_ulong held_bytes; /* packets that came before their turn (transport/hold.h) */
 	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */
 
 	/* packets dropped before they found a QP, and what devices count; relaxed */

@@ -4,6 +4,8 @@
  * acknowledges what lies before it; one that overtakes the answer of a READ or atomic shows that
  * this one is lost (9.7.5.1.1, 9.7.5.2).
  */
+#include <stdlib.h>
+
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/requester.h"
@@ -68,6 +70,8 @@ static void acknowledged(struct qp *qp, uint32_t before, uint64_t now)
 		return;
 	forget_acknowledged(qp);
 	requester->rnr_deadline = NO_DEADLINE;
+	if (requester->recovery)
+		recovery_progressed(qp);
 	window_acknowledged(&requester->window, psn_into(requester->una, before), requester->una);
 	retry_progressed(qp, now);
 }
@@ -155,7 +159,9 @@ static void read_data(struct qp *qp, const struct send_wqe *wqe, const struct wi
 
 	if (expected > qp->mtu)
 		expected = qp->mtu;
-	if (is_last != is_last_response(wire) || wire->payload_length != expected) {
+	/* what was asked for again has ends of its own */
+	if ((is_last != is_last_response(wire) && !requester->is_peer_ours) ||
+	    wire->payload_length != expected) {
 		bad_response(qp, wire, now);
 		return;
 	}
@@ -217,7 +223,7 @@ static void receive_atomic(struct qp *qp, const struct wire_packet *wire, uint64
 static void receive_answer(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 {
 	if (!acknowledge_before(qp, wire->bth.psn, now)) {
-		if (requester_is_alive(qp)) {
+		if (requester_is_alive(qp) && !recovery_answer(qp, wire)) {
 			qp->requester->counters.implied_naks++;
 			retry_after_gap(qp, now);
 		}
@@ -277,7 +283,8 @@ static void receive_ack(struct qp *qp, const struct wire_packet *wire, uint64_t 
 	switch (aeth_kind(wire->aeth.syndrome)) {
 	case AETH_ACK:
 		counters->acks_received++;
-		is_whole = acknowledge_before(qp, psn_next(wire->bth.psn), now);
+		is_whole = acknowledge_before(qp, psn_next(wire->bth.psn), now) ||
+			   !requester_is_alive(qp) || recovery_acknowledge(qp, wire->bth.psn);
 		take_credits(qp, wire->aeth.syndrome);
 		break;
 	case AETH_RNR_NAK:
@@ -310,6 +317,34 @@ static void receive_ghost(struct qp *qp, const struct wire_packet *wire)
 		take_credits(qp, wire->aeth.syndrome);
 }
 
+/* Requests that the responder holds: those before are missing. */
+static void receive_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now)
+{
+	qp->requester->counters.sequence_naks_received++;
+	acknowledge_before(qp, wire->bth.psn, now);
+	if (requester_is_alive(qp) && !recovery_gaps(qp, wire))
+		retry_after_gap(qp, now);
+}
+
+/* What came before its turn, when its turn has come. */
+static void receive_held(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	struct wire_packet wire;
+	struct held *held;
+
+	while (requester_is_alive(qp) && requester->recovery) {
+		if (psn_compare(requester->recovery->executed, requester->una) > 0)
+			acknowledge_before(qp, requester->recovery->executed, now);
+		held = hold_take(qp->adapter, requester->responses, requester->una);
+		if (!held)
+			return;
+		if (wire_parse(&wire, held->bth, held->length) == PARSE_OK)
+			receive_answer(qp, &wire, now);
+		free(held);
+	}
+}
+
 void completer_receive(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 {
 	struct requester *requester = qp->requester;
@@ -322,7 +357,11 @@ void completer_receive(struct qp *qp, const struct wire_packet *wire, uint64_t n
 		receive_ghost(qp, wire);
 	else if (wire->op->flags & OPF_ACK)
 		receive_ack(qp, wire, now);
+	else if (wire->op->flags & OPF_GAPS)
+		receive_gaps(qp, wire, now);
 	else
 		receive_answer(qp, wire, now);
+	if (requester->recovery)
+		receive_held(qp, now);
 	qp->adapter->host->schedule(qp->adapter, qp);
 }

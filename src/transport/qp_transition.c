@@ -40,6 +40,8 @@ static void flush_all(struct qp *qp, uint64_t now)
 	responder->job_count = 0;
 	responder->is_owed = responder->is_fatal = false;
 	responder->message = MESSAGE_NONE;
+	responder_forget_held(qp);
+	recovery_drop(qp);
 	flush_send(qp, now);
 	flush_recv(qp, now);
 	if (qp->srq)

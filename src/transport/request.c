@@ -132,6 +132,8 @@ static void advance(struct requester *requester, const struct send_wqe *wqe, uin
 
 	if (psn_compare(requester->psn, requester->end) < 0)
 		requester->counters.resent++;
+	if (requester->recovery)
+		recovery_left(requester, requester->psn, psns);
 	if (requester->psn == wqe->last_psn || psn_add(next, -1) == wqe->last_psn)
 		requester->current++;
 	requester->psn = next;
@@ -169,7 +171,8 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is
 	wire.bth.ack_req = qp_is_reliable(qp) && (is_last || is_pressed);
 	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
 			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
-	wire.bth.fecn = qp->type == IBV_QPT_UC && pace_asks(qp);
+	wire.bth.fecn =
+	    qp->type == IBV_QPT_UC ? pace_asks(qp) : wire.bth.ack_req && recovery_asks(requester);
 	wire.payload_length = is_last ? wqe->length - offset : qp->mtu;
 	wire.reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
 	wire.imm = be32toh(wqe->imm_data);
@@ -200,7 +203,7 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is
 static uint32_t read_psns(const struct requester *requester, const struct send_wqe *wqe)
 {
 	uint32_t left = psn_into(wqe->last_psn, requester->psn) + 1;
-	uint32_t in_flight = psn_into(requester->psn, requester->una);
+	uint32_t in_flight = requester_in_flight(requester);
 	uint32_t half = (requester->window.packets + 1) / 2, room;
 	uint32_t again;
 
@@ -214,13 +217,13 @@ static uint32_t read_psns(const struct requester *requester, const struct send_w
 	return room >= half ? room : 0;
 }
 
-static void remember_answered(struct requester *requester, uint32_t psns)
+static void remember_answered(struct requester *requester, uint32_t last_psn)
 {
 	uint32_t place = (requester->rd_first + requester->rd_count) % MAX_RD_ATOMIC;
 
 	if (requester->rd_sent++ < requester->rd_count)
 		return;
-	requester->rd_last[place] = psn_add(requester->psn, psns - 1);
+	requester->rd_last[place] = last_psn;
 	requester->rd_count++;
 }
 
@@ -254,22 +257,16 @@ static void fill_answered(const struct qp *qp, const struct send_wqe *wqe, uint3
 	}
 }
 
-static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct outbox *outbox,
-			       uint32_t *bytes)
+static enum sent send_psns(struct qp *qp, const struct send_wqe *wqe, uint32_t psns,
+			   struct outbox *outbox, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
 	struct wire_packet wire;
-	uint32_t psns = 1;
 	uint8_t *to;
 
-	if (requester->rd_sent >= qp->attr.max_rd_atomic)
-		return SENT_WAIT;
-	if (wqe->opcode == IBV_WR_RDMA_READ)
-		psns = read_psns(requester, wqe);
-	if (!psns)
-		return SENT_WAIT;
 	wire.bth = bth_of(qp, transport_of(qp) | operations_of(wqe->opcode)->only, requester->psn);
 	wire.bth.ack_req = true;
+	wire.bth.fecn = recovery_asks(requester);
 	wire.xrceth = wqe->remote_srqn;
 	wire.payload_length = 0;
 	fill_answered(qp, wqe, psns, &wire);
@@ -279,11 +276,29 @@ static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct
 	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
 		memcpy(to, &wqe->atomic_write, ATOMIC_WRITE_BYTES);
 	packet_close(qp, outbox, &wire);
-	remember_answered(requester, psns);
 	requester->since_ack_req = 0;
 	*bytes = packet_size(&wire);
 	advance(requester, wqe, psns);
 	return SENT;
+}
+
+static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct outbox *outbox,
+			       uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	uint32_t psns = 1;
+	enum sent sent;
+
+	if (requester->rd_sent >= qp->attr.max_rd_atomic)
+		return SENT_WAIT;
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		psns = read_psns(requester, wqe);
+	if (!psns)
+		return SENT_WAIT;
+	sent = send_psns(qp, wqe, psns, outbox, bytes);
+	if (sent == SENT)
+		remember_answered(requester, psn_add(requester->psn, -1));
+	return sent;
 }
 
 enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, struct outbox *outbox,
@@ -292,4 +307,12 @@ enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, str
 	if (has_payload(wqe->opcode))
 		return send_payload(qp, wqe, is_pressed, outbox, bytes);
 	return send_answered(qp, wqe, outbox, bytes);
+}
+
+enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,
+			     struct outbox *outbox, uint32_t *bytes)
+{
+	if (has_payload(wqe->opcode))
+		return send_payload(qp, wqe, true, outbox, bytes);
+	return send_psns(qp, wqe, psns, outbox, bytes);
 }

@@ -20,6 +20,7 @@ void requester_reset(struct qp *qp)
 	struct requester *requester = qp->requester;
 	struct transport_counters counters = requester->counters;
 
+	recovery_drop(qp);
 	*requester = (struct requester){
 	    .counters = counters,
 	    .current = sq_head(qp),
@@ -40,6 +41,7 @@ void requester_start(struct qp *qp, uint32_t psn)
 	requester->una = requester->psn = requester->end = psn;
 	requester->retries_left = qp->attr.retry_cnt;
 	requester->rnr_retries_left = qp->attr.rnr_retry;
+	requester->signs_left = qp->type == IBV_QPT_RC ? SIGN_TRIES : 0;
 	window_init(&requester->window, qp->mtu ? qp->mtu : MTU_BYTES_MIN);
 	pace_start(qp);
 }
@@ -118,7 +120,7 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 			       uint64_t now, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
-	uint32_t in_flight = psn_into(requester->psn, requester->una);
+	uint32_t in_flight = requester_in_flight(requester);
 	bool is_probe = is_beyond_credits(requester, wqe);
 	bool is_pressed = is_probe || in_flight + 1 >= requester->window.packets ||
 			  requester->run_bytes + qp->mtu >= RUN_BYTES ||
@@ -128,6 +130,8 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	if (is_probe && in_flight)
 		return SENT_WAIT;
 	if (in_flight >= requester->window.packets)
+		return SENT_WAIT;
+	if (requester->recovery && psn_into(requester->psn, requester->una) >= RECOVERY_SPAN)
 		return SENT_WAIT;
 	sent = request_send(qp, wqe, is_pressed, outbox, bytes);
 	if (sent == SENT)
@@ -164,8 +168,9 @@ static bool waits_for_more(const struct qp *qp)
 	uint32_t in_flight = psn_into(requester->psn, requester->una);
 	uint32_t run = RUN_BYTES / qp->mtu + 1, quarter = requester->window.packets / 4, posted;
 
-	if (!qp_is_reliable(qp) || requester->current == sq_tail(qp) || requester->since_ack_req ||
-	    requester->psn != requester->end || in_flight >= requester->window.packets)
+	if (!qp_is_reliable(qp) || requester->recovery || requester->current == sq_tail(qp) ||
+	    requester->since_ack_req || requester->psn != requester->end ||
+	    in_flight >= requester->window.packets)
 		return false;
 	run = run < quarter ? run : quarter;
 	if (in_flight < run || sq_wqe(&qp->sq, requester->current)->length < qp->mtu)
@@ -272,7 +277,8 @@ static bool has_nothing_to_do(const struct qp *qp, uint64_t now)
 	const struct requester *requester = qp->requester;
 
 	return requester->current == sq_tail(qp) && requester->psn == requester->end &&
-	       !qp->is_draining && now < requester->ack_deadline && now < requester->rnr_deadline;
+	       !qp->is_draining && !requester->recovery && now < requester->ack_deadline &&
+	       now < requester->rnr_deadline;
 }
 
 /*
@@ -301,6 +307,8 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		return false;
 	if (requester->rnr_deadline != NO_DEADLINE || waits_for_more(qp))
 		return false;
+	if (qp->requester->recovery && !recovery_run(qp, now, outbox))
+		return requester_is_alive(qp);
 	do {
 		sent = requester_step(qp, now, outbox, &bytes);
 		if (sent == SENT_FULL)

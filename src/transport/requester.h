@@ -22,6 +22,7 @@
 #include "device/qp.h"
 #include "explain/reason.h"
 #include "transport/payload.h"
+#include "transport/recovery.h"
 #include "transport/transport.h"
 #include "transport/window.h"
 #include "wire/parse.h"
@@ -65,6 +66,8 @@ struct requester {
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
 	uint8_t retries_left, rnr_retries_left;
 	uint8_t expired;    /* ACK timeouts in a row */
+	uint8_t signs_left; /* requests that may still ask what the peer is */
+	bool is_peer_ours;  /* it recovers selectively */
 	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are
 			       echoes */
 
@@ -87,6 +90,9 @@ struct requester {
 	uint32_t failed;
 	enum ibv_wc_status failed_status;
 	enum reason failed_reason;
+
+	struct recovery *recovery; /* NULL: nothing is missing */
+	struct hold *responses;
 
 	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
 
@@ -165,6 +171,21 @@ enum sent request_begin(struct qp *qp, struct send_wqe *wqe);
 enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, struct outbox *outbox,
 		       uint32_t *bytes);
 
+/* The `psns` at requester->psn once more; not for the first time. */
+enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,
+			     struct outbox *outbox, uint32_t *bytes);
+
+/* PSNs that may be on the way. */
+static inline uint32_t requester_in_flight(const struct requester *requester)
+{
+	uint32_t sent = psn_into(requester->psn, requester->una);
+
+	if (!requester->recovery)
+		return sent;
+	/* what has settled may be acknowledged since it was counted */
+	return sent > requester->recovery->settled ? sent - requester->recovery->settled : 0;
+}
+
 /* completer.c: responses. */
 void completer_receive(struct qp *qp, const struct wire_packet *packet, uint64_t now);
 
@@ -175,6 +196,7 @@ void completer_retire(struct qp *qp, uint64_t now);
 void completer_retire_done(struct qp *qp, uint64_t now);
 
 /* retry.c */
+bool retry_spend(struct qp *qp, uint64_t now);
 void retry_go_back(struct qp *qp);
 void retry_after_gap(struct qp *qp, uint64_t now);
 void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now);

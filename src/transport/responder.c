@@ -3,6 +3,8 @@
  * The RC responder (9.7): a request goes through the checks in order, is executed, and is answered.
  * What is answered is decided here, and leaves in responder_run() or at once if it is a NAK.
  */
+#include <stdlib.h>
+
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/ledger.h"
@@ -25,12 +27,20 @@ void responder_reset(struct qp *qp)
 	responder->waiting_count = 0;
 	responder->skip = 0;
 	responder->has_acknowledged = false;
+	responder_forget_held(qp);
+	responder->is_unready = responder->owes_sign = false;
 	resource_reset(qp);
+}
+
+void responder_forget_held(struct qp *qp)
+{
+	hold_drop(qp->adapter, &qp->responder->requests);
+	qp->responder->is_reporting = false;
 }
 
 bool responder_has_work(const struct qp *qp)
 {
-	return qp->responder->is_owed || qp->responder->job_count;
+	return qp->responder->is_owed || qp->responder->job_count || qp->responder->is_reporting;
 }
 
 static void owe(struct responder *responder, uint8_t syndrome, uint32_t psn)
@@ -94,7 +104,7 @@ static void executed(struct arrival *arrival)
 	bool was_nak = responder->is_owed && aeth_kind(responder->syndrome) != AETH_ACK;
 
 	responder->psn = psn_next(last);
-	responder->has_told = false;
+	responder->has_told = responder->is_unready = false;
 	responder->has_acknowledged = is_message && wire->bth.ack_req;
 	if (message_ends(wire))
 		responder->msn = (responder->msn + 1) & PSN_MASK;
@@ -145,7 +155,8 @@ static void receive_expected(struct arrival *arrival)
 	case NOT_READY:
 		owe(qp->responder, AETH_RNR_NAK | (qp->attr.min_rnr_timer & AETH_VALUE_MASK),
 		    arrival->wire->bth.psn);
-		qp->responder->has_told = true;
+		qp->responder->has_told = qp->responder->is_unready = true;
+		responder_forget_held(qp); /* all comes again from here on */
 		break;
 	case REFUSED:
 		refused(arrival);
@@ -169,12 +180,50 @@ static void receive_duplicate(struct arrival *arrival)
 		resource_duplicate(arrival);
 }
 
+/* A peer of ours sends what is missing alone, so what comes behind is held. */
+static bool hold_request(struct arrival *arrival)
+{
+	struct qp *qp = arrival->qp;
+	struct responder *responder = qp->responder;
+
+	if (!qp->requester->is_peer_ours || responder->is_unready ||
+	    !hold_put(qp->adapter, &responder->requests, responder->psn, arrival->wire->bth.psn,
+		      arrival->packet->bth, arrival->packet->length))
+		return false;
+	responder->is_reporting = true;
+	return true;
+}
+
+/* The gap is filled: what was held is received. */
+static void receive_held(struct arrival *arrival)
+{
+	struct qp *qp = arrival->qp;
+	struct responder *responder = qp->responder;
+	struct wire_packet wire;
+	struct packet packet = *arrival->packet;
+	struct arrival next = {.qp = qp, .packet = &packet, .wire = &wire, .now = arrival->now};
+	struct held *held;
+
+	while (!responder->is_fatal &&
+	       (held = hold_take(qp->adapter, responder->requests, responder->psn))) {
+		packet.bth = held->bth;
+		packet.length = held->length;
+		if (wire_parse(&wire, packet.bth, packet.length) == PARSE_OK)
+			receive_expected(&next);
+		free(held);
+	}
+	hold_trim(qp->adapter, &responder->requests, responder->psn);
+	responder->is_reporting = responder->is_reporting && responder->requests;
+}
+
 /* 9.7.5.2.8, C9-114: one NAK for a gap, however much comes behind it. */
 static void receive_out_of_order(struct arrival *arrival)
 {
 	struct responder *responder = arrival->qp->responder;
 
 	arrival->qp->requester->counters.out_of_order++;
+	if (hold_request(arrival))
+		return;
 	if (responder->has_told)
 		return;
 	responder->has_told = true;
@@ -212,6 +261,8 @@ void responder_receive(struct arrival *arrival, struct outbox *outbox)
 		receive_duplicate(arrival);
 	else
 		receive_expected(arrival);
+	if (responder->requests && order == 0)
+		receive_held(arrival);
 	if (responder->is_owed && aeth_kind(responder->syndrome) != AETH_ACK &&
 	    !responder->job_count && answer(qp, arrival->now, outbox))
 		return;
@@ -249,6 +300,11 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	struct response_job *job = responder->jobs;
 	uint32_t bytes = 0, spent = 0, psn;
 
+	if (responder->is_reporting) {
+		if (!response_gaps(qp, outbox))
+			return true;
+		responder->is_reporting = false;
+	}
 	while (responder->job_count) {
 		if (spent >= TURN_BYTES)
 			return true;

@@ -101,6 +101,11 @@ struct responder {
 	uint32_t write_rkey;
 	uint32_t srqn; /* XRC: that of the message in progress names */
 
+	struct hold *requests; /* that came behind a gap, from a peer of ours; NULL: none */
+	bool is_reporting;     /* the peer is to hear of them */
+	bool is_unready;       /* an RNR NAK is on its way */
+	bool owes_sign;	       /* the peer has asked what we are */
+
 	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
 
 	bool is_owed;
@@ -167,6 +172,7 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
 void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);
 void responder_reset(struct qp *qp);
+void responder_forget_held(struct qp *qp);
 
 /* responder_checks.c: checks that RC and UC share, and the refusals. */
 enum verdict check_sequence(struct arrival *arrival);
@@ -212,6 +218,7 @@ uint32_t resource_covered(const struct qp *qp, uint32_t psn);
 enum response { RESPONSE_SENT, RESPONSE_FULL, RESPONSE_FAULT };
 enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox,
 			    uint32_t *bytes);
+bool response_gaps(struct qp *qp, struct outbox *outbox);
 bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox);
 
 /* uc.c, ud.c */

@@ -6,6 +6,7 @@
 #include "device/memory.h"
 #include "transport/build.h"
 #include "transport/responder.h"
+#include "wire/gaps.h"
 
 static void count_acknowledge(struct transport_counters *counters, uint8_t syndrome)
 {
@@ -27,10 +28,37 @@ bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct 
 	wire.bth = bth_of(qp, transport_of(qp) | OP_ACKNOWLEDGE, psn);
 	wire.payload_length = 0;
 	wire.aeth = (struct aeth){syndrome, qp->responder->msn};
+	wire.bth.becn = qp->responder->owes_sign;
 	if (!packet_open(outbox, &qp->av, &wire))
 		return false;
 	packet_close(qp, outbox, &wire);
+	qp->responder->owes_sign = false;
 	count_acknowledge(&qp->requester->counters, syndrome);
+	return true;
+}
+
+/* What is held behind the gap. False when the outbox is full. */
+bool response_gaps(struct qp *qp, struct outbox *outbox)
+{
+	const struct responder *responder = qp->responder;
+	uint32_t psns = psn_into(responder->requests->last, responder->psn) + 1;
+	struct wire_packet wire;
+	uint8_t *to;
+
+	if (psns > GAPS_PSNS)
+		psns = GAPS_PSNS;
+	wire.bth = bth_of(qp, OPCODE_GAPS, responder->psn);
+	wire.payload_length = gaps_size(psns);
+	wire.aeth = (struct aeth){AETH_NAK | NAK_PSN_SEQUENCE, responder->msn};
+	to = packet_open(outbox, &qp->av, &wire);
+	if (!to)
+		return false;
+	gaps_init(to, wire.payload_length);
+	for (uint32_t i = 1; i < psns; i++)
+		if (hold_has(responder->requests, psn_add(responder->psn, i)))
+			gaps_set(to, i);
+	packet_close(qp, outbox, &wire);
+	count_acknowledge(&qp->requester->counters, wire.aeth.syndrome);
 	return true;
 }
 
@@ -73,6 +101,7 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 	if (job->kind == JOB_READ)
 		wire.payload_length = job->left < qp->mtu ? job->left : qp->mtu;
 	wire.aeth = (struct aeth){AETH_ACK | AETH_CREDIT_NONE, job->msn};
+	wire.bth.becn = qp->responder->owes_sign;
 	wire.atomic_ack = job->original;
 	to = packet_open(outbox, &qp->av, &wire);
 	if (!to)
@@ -80,6 +109,7 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 	if (job->kind == JOB_READ && !read_memory(qp, job, to, wire.payload_length))
 		return RESPONSE_FAULT;
 	packet_close(qp, outbox, &wire);
+	qp->responder->owes_sign = false;
 	*bytes = packet_size(&wire);
 	job->has_begun = true;
 	job->psn = psn_next(job->psn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sending again: after a sequence NAK or a lost response at once, after an RNR NAK when its time is
- * over, after a timeout as the last resort. It is always go-back-N: from the oldest packet not
- * acknowledged on (9.7.5.1.4, 9.7.6.1).
+ * over, after a timeout as the last resort. It is go-back-N: from the oldest packet not
+ * acknowledged on (9.7.5.1.4, 9.7.6.1). Towards adapters of our own recovery.c comes first.
  */
 #include "device/adapter.h"
 #include "transport/requester.h"
@@ -43,6 +43,7 @@ void retry_go_back(struct qp *qp)
 {
 	struct requester *requester = qp->requester;
 
+	recovery_drop(qp);
 	requester->psn = requester->una;
 	requester->current = sq_head(qp);
 	requester->rd_sent = 0;
@@ -52,7 +53,7 @@ void retry_go_back(struct qp *qp)
 }
 
 /* One of retry_cnt is used up; false if there was none, and the oldest WQE has failed. */
-static bool retry_spend(struct qp *qp, uint64_t now)
+bool retry_spend(struct qp *qp, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 

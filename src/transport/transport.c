@@ -36,6 +36,8 @@ int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct 
 
 void transport_free_qp(struct qp *qp)
 {
+	recovery_drop(qp);
+	responder_forget_held(qp);
 	free(qp->responder->jobs);
 	free(qp->responder->saved);
 	free(qp->responder->waiting);
@@ -67,6 +69,8 @@ static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
 {
 	if (wire->op->flags & OPF_CNP)
 		return true;
+	if (wire->op->flags & OPF_GAPS)
+		return qp->type == IBV_QPT_RC;
 	switch (qp->type) {
 	case IBV_QPT_RC:
 		return opcode_transport(wire->bth.opcode) == TRANSPORT_RC;
@@ -144,6 +148,8 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 			pace_confirm(qp, wire->bth.psn);
 		return;
 	}
+	if (wire->bth.fecn || wire->bth.becn)
+		recovery_sign(qp, &wire->bth);
 	if (qp->type != IBV_QPT_UD)
 		establish(qp);
 	if (qp->type == IBV_QPT_UD)

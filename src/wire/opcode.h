@@ -20,6 +20,7 @@ enum {
 	TRANSPORT_UD = 0x60,
 	TRANSPORT_CNP = 0x80,
 	TRANSPORT_XRC = 0xa0,
+	TRANSPORT_MAKER = 0xc0, /* 0xc0 to 0xff are each manufacturer's own */
 };
 
 enum {
@@ -50,7 +51,8 @@ enum {
 	OP_FLUSH = 0x1c,
 	OP_ATOMIC_WRITE = 0x1d,
 
-	OPCODE_CNP = TRANSPORT_CNP | 0x01, /* congestion notification, A17.9.4 */
+	OPCODE_CNP = TRANSPORT_CNP | 0x01,    /* congestion notification, A17.9.4 */
+	OPCODE_GAPS = TRANSPORT_MAKER | 0x11, /* our own: what came in behind a gap (wire/gaps.h) */
 };
 
 /* What an operation is. */
@@ -66,6 +68,7 @@ enum {
 	OPF_FLUSH = 1 << 7,
 	OPF_ATOMIC_WRITE = 1 << 8,
 	OPF_CNP = 1 << 9,
+	OPF_GAPS = 1 << 20,
 	/* the side that gets it */
 	OPF_REQUEST = 1 << 10,	/* for the responder */
 	OPF_RESPONSE = 1 << 11, /* for the requester */

@@ -155,6 +155,31 @@ static void watch_rnr(struct endpoint *stream)
 		  stream->rnr_naks - 1, stream->rnr_retry);
 }
 
+/* An answer before its turn is kept until those before it are there, if the two know each other. */
+static bool take_answer(struct endpoint *stream, uint32_t psn, bool is_here)
+{
+	uint8_t *byte = &stream->answered[psn % SEEN_ANSWERS / 8], bit = 1 << psn % 8;
+	bool was_here = *byte & bit;
+
+	*byte = is_here ? *byte | bit : *byte & ~bit;
+	return was_here;
+}
+
+static void watch_answer(struct endpoint *stream, uint32_t psn)
+{
+	struct seen_read *read = stream->reads;
+
+	do {
+		take_answer(stream, psn, false);
+		if (read->next == read->last)
+			memmove(read, read + 1, --stream->read_count * sizeof(*read));
+		else
+			read->next = psn_next(read->next);
+		progress(stream, psn);
+		psn = read->next;
+	} while (stream->read_count && take_answer(stream, psn, false));
+}
+
 /* What a response tells the requester: never more than up to the first response that is missing. */
 static void watch_response(struct endpoint *stream, const struct wire_packet *packet)
 {
@@ -163,13 +188,11 @@ static void watch_response(struct endpoint *stream, const struct wire_packet *pa
 
 	if (packet->op->flags & (OPF_READ_RESPONSE | OPF_ATOMIC_ACK)) {
 		if (stream->read_count && upto == read->next) {
-			if (read->next == read->last)
-				memmove(read, read + 1, --stream->read_count * sizeof(*read));
-			else
-				read->next = psn_next(read->next);
-			progress(stream, upto);
+			watch_answer(stream, upto);
 			return;
 		}
+		if (stream->is_selective && psn_diff(upto, read->next) > 0)
+			take_answer(stream, upto, true);
 	} else if (aeth_kind(packet->aeth.syndrome) != AETH_ACK) {
 		upto = psn_add(upto, -1);
 	}
@@ -192,6 +215,8 @@ void net_arrived(struct node *node, struct parcel *parcel)
 		parcel->dest->inbound--;
 	if (!parcel->stream || wire_parse(&packet, parcel->bytes, parcel->length))
 		return;
+	if (parcel->dest && (packet.bth.fecn || packet.bth.becn))
+		parcel->dest->is_selective = true;
 	if (packet.op->flags & OPF_RESPONSE)
 		watch_response(parcel->stream, &packet);
 }

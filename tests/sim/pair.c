@@ -101,6 +101,8 @@ static void fresh_model(struct endpoint *end)
 	end->is_drain_awaited = end->is_drained = end->is_reset = false;
 	end->unsignaled_run = end->idle = 0;
 	end->events = end->disturbances = end->read_count = 0;
+	end->is_selective = false;
+	memset(end->answered, 0, sizeof(end->answered));
 	end->rnr_naks = end->most_rnr_naks = 0;
 	end->frozen = NULL;
 	end->sq_psn = rng_chance(dice(end), 5000) ? 0xffffff - rng_below(dice(end), 40)

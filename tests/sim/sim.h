@@ -47,6 +47,7 @@ enum {
 	MAX_SRQ_DEPTH = 24,
 	MAX_LIST = 6, /* work requests in one call */
 	MAX_OUTSTANDING_READS = 512,
+	SEEN_ANSWERS = 1 << 13, /* PSNs */
 };
 
 #define US  1000ull
@@ -220,6 +221,8 @@ struct endpoint {
 	uint32_t disturbances;		  /* since the last progress of its requests */
 	uint32_t rnr_naks, most_rnr_naks; /* the most in a row in this life */
 	uint32_t acked;
+	bool is_selective;		    /* it was told so: it keeps answers before their turn */
+	uint8_t answered[SEEN_ANSWERS / 8]; /* those, by PSN */
 	struct seen_read reads[MAX_OUTSTANDING_READS];
 	uint32_t read_count;
 };

@@ -55,6 +55,7 @@ static void a_gap_is_told_by_one_nak_and_filled_at_once(void **state)
 	uint64_t before = pair->now;
 
 	fill(pair->a.memory, 5000, 1);
+	pair->are_strangers = true;
 	pair->meddle = lose_second;
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 5000);
 	pair_run(pair);
@@ -208,6 +209,7 @@ static void a_lost_read_response_is_asked_for_from_where_it_is_missing(void **st
 	struct pair *pair = *state;
 
 	fill(pair->b.memory, 4096, 2);
+	pair->are_strangers = true;
 	pair->meddle = lose_second;
 	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
 	pair->passed = -1; /* the second response */
@@ -346,6 +348,7 @@ static void an_ack_behind_a_lost_answer_is_a_nak_of_it(void **state)
 	struct pair *pair = *state;
 
 	fill(pair->b.memory, 2048, 4);
+	pair->are_strangers = true;
 	pair->meddle = late_ack_of_read;
 	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 2048);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 4000, 8);

@@ -77,7 +77,8 @@ struct pair {
 	char trace[PAIR_TRACE];
 	/* Returns how many copies arrive; may change the packet. NULL: one. */
 	int (*meddle)(struct pair *pair, struct side *from, struct flying *packet);
-	int passed; /* packets that meddle has seen */
+	int passed;	    /* packets that meddle has seen */
+	bool are_strangers; /* neither shows the other that it recovers selectively */
 };
 
 /* What connect_pair() sets; a test changes what it likes before. */
@@ -196,6 +197,8 @@ static inline void pair_commit(struct outbox *outbox, size_t size)
 	packet->av = side->open;
 	packet->size = size;
 	memcpy(packet->bytes, pair->scratch, size);
+	if (pair->are_strangers)
+		packet->bytes[4] &= 0x3f; /* FECN, BECN */
 	pair_trace(pair, side, packet);
 	if (pair->room != UINT32_MAX)
 		pair->room--;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Selective recovery between two adapters of ours: what was lost goes again, and nothing else. The
+ * responder holds what comes behind a gap and tells which (wire/gaps.h); the requester holds
+ * responses that come behind a missing one. Which are lost follows from order: something that left
+ * later has arrived. There is a `struct recovery` only while something is missing.
+ *
+ * Other makes never see any of it. What each end is shows by two bits that RoCEv2 has no use for
+ * and everybody ignores (9.2, A17): the first requests that ask for an ACK carry FECN, and the ACK
+ * of one that knows what is meant carries BECN.
+ */
+#ifndef TRANSPORT_RECOVERY_H
+#define TRANSPORT_RECOVERY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport/hold.h"
+#include "transport/packet.h"
+#include "wire/parse.h"
+
+struct qp;
+struct requester;
+
+enum {
+	RECOVERY_PSNS = HOLD_PACKETS,
+	RECOVERY_SPAN = RECOVERY_PSNS / 2, /* from the oldest to where no new one goes out */
+	SIGN_TRIES = 32,
+};
+
+/* A packet in the order of leaving. */
+struct departure {
+	uint32_t stamp, psn;
+};
+
+struct recovery {
+	uint32_t clock;	   /* the stamp of what leaves now; each repair begins another */
+	uint32_t until;	   /* PSN: when all before it is acknowledged, this is over */
+	uint32_t executed; /* PSN: the peer has done all before it */
+	uint32_t settled;  /* of the PSNs in flight, those that are not on the way any more */
+	bool is_due;	   /* something is known that recovery_run() has not looked at */
+	struct departure request, answer;   /* the last known to have arrived */
+	uint8_t arrived[RECOVERY_PSNS / 8]; /* requests that the peer holds */
+	uint8_t again[RECOVERY_PSNS / 8];   /* what left more than once */
+	uint32_t stamps[RECOVERY_PSNS];
+};
+
+/* The signs: of a request that leaves, of a packet that came in. */
+bool recovery_asks(struct requester *requester);
+void recovery_sign(struct qp *qp, const struct bth *bth);
+
+/* What a packet of the peer's says. False: recover otherwise. */
+bool recovery_gaps(struct qp *qp, const struct wire_packet *wire);
+bool recovery_answer(struct qp *qp, const struct wire_packet *wire);
+bool recovery_acknowledge(struct qp *qp, uint32_t psn);
+
+/* `psns` from `psn` on leave, for the first time or again. */
+void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns);
+
+/* `una` has moved. */
+void recovery_progressed(struct qp *qp);
+
+/* Sends again what is lost. False: the outbox is full, or the QP has failed. */
+bool recovery_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+
+/* All goes again, or nothing more. */
+void recovery_drop(struct qp *qp);
+
+#endif
