@@ -242,6 +242,11 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 	if (!wqe)
 		return;
+	if (qp->type != IBV_QPT_UD) {
+		keep_error(face_of_qp(qp), refuse(REASON_WR_NOT_UD, "QP %#x, wr_id %#llx",
+						  qp->number, (unsigned long long)wqe->wr_id));
+		return;
+	}
 	keep_error(face_of_qp(qp), wqe_set_ud(qp, wqe, ah, remote_qpn, remote_qkey));
 	face_of_qp(qp)->has_destination = true;
 }

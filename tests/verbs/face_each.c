@@ -220,6 +220,25 @@ static void there_are_as_many_pds_as_the_device_says(void **state)
 	free(all);
 }
 
+static void there_are_as_many_regions_as_the_device_says(void **state)
+{
+	struct ibv_mr **all = calloc((size_t)device_attr.max_mr, sizeof(*all));
+	int count = 0;
+
+#ifdef __SANITIZE_THREAD__
+	free(all);
+	skip(); /* half a million mutexes for its books, and one thread */
+#endif
+	assert_non_null(all);
+	while (count < device_attr.max_mr && (all[count] = ibv_alloc_null_mr(pd)))
+		count++;
+	assert_int_equal(count, device_attr.max_mr);
+	assert_refused_null(ibv_alloc_null_mr(pd), ENOMEM, REASON_TOO_MANY_MRS, "rxe");
+	while (count)
+		assert_int_equal(ibv_dereg_mr(all[--count]), 0);
+	free(all);
+}
+
 static void a_child_of_fork_asks_in_vain(void **state)
 {
 	struct ibv_qp_init_attr init;
@@ -251,6 +270,7 @@ int main(void)
 	    cmocka_unit_test(a_speed_is_that_of_the_interface),
 	    cmocka_unit_test(without_descriptors_nothing_is_opened),
 	    cmocka_unit_test(there_are_as_many_pds_as_the_device_says),
+	    cmocka_unit_test(there_are_as_many_regions_as_the_device_says),
 	    cmocka_unit_test(a_child_of_fork_asks_in_vain),
 	};
 

@@ -420,7 +420,8 @@ static inline uint32_t ibv_wc_read_slid(struct ibv_cq_ex *cq)
 }
 
 /*
- * Reads a datagram's service level, 0 to 15.
+ * Reads a datagram's service level, 0 to 15. With RoCE this place says which IP version it came
+ * over, as other adapters have it: 10 is IPv4, 9 IPv6.
  * Man: ibv_create_cq_ex(3).
  */
 static inline uint8_t ibv_wc_read_sl(struct ibv_cq_ex *cq)

@@ -93,9 +93,9 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
  * Posts the batch, all of it or nothing, and unlocks the send queue. The adapter is told once.
  * Returns 0, or a positive errno value, of the first error in the batch; then nothing was posted.
  * Errors: EINVAL: as ibv_post_send(), an operation that send_ops_flags did not ask for, a set call
- * without an operation before it, or a UD operation without an address; ENOMEM: the batch does not
- * fit into the queue; EFAULT: inline data that cannot be read; EPERM: a window of another PD;
- * EOPNOTSUPP: ibv_wr_send_tso().
+ * without an operation before it or for another type of QP, or a UD operation without an address;
+ * ENOMEM: the batch does not fit into the queue; EFAULT: inline data that cannot be read; EPERM: a
+ * window of another PD; EOPNOTSUPP: ibv_wr_send_tso().
  * Man: ibv_wr_post(3).
  */
 static inline int ibv_wr_complete(struct ibv_qp_ex *qp)
@@ -247,7 +247,7 @@ static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr
 
 /*
  * Sets where the datagram of the operation before it goes: address, QP number, Q_Key (with its top
- * bit set the QP's own instead).
+ * bit set the QP's own instead). For UD QPs.
  * Man: ibv_wr_post(3).
  */
 static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
