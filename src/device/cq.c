@@ -179,6 +179,49 @@ static void disarm(struct cq *cq)
 	set_event_at(cq, CQ_NO_EVENT);
 }
 
+/* ---- straight to who polls ---- */
+
+static _Thread_local struct {
+	struct cq *cq; /* NULL: nobody polls */
+	struct ibv_wc *wc;
+	int room, count;
+} taking;
+
+void cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc)
+{
+	taking.cq = cq;
+	taking.wc = wc;
+	taking.room = room;
+	taking.count = 0;
+}
+
+int cq_take_count(void)
+{
+	return taking.cq ? taking.count : 0;
+}
+
+int cq_take_end(void)
+{
+	taking.cq = NULL;
+	return taking.count;
+}
+
+/* Whoever arms the CQ meanwhile does so after this completion, which is polled. */
+static bool take(struct cq *cq, const struct cqe *cqe)
+{
+	if (taking.cq != cq || taking.count >= taking.room || count_locked(cq) || is_overrun(cq) ||
+	    atomic_load_explicit(&cq->arm, memory_order_relaxed) != CQ_NOT_ARMED)
+		return false;
+	taking.wc[taking.count++] = cqe->wc;
+	return true;
+}
+
+bool cq_has_room(const struct cq *cq, uint32_t count)
+{
+	return count_locked(cq) + count <=
+	       atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+}
+
 /* Whether what was just added raises the event now. With the lock held. */
 static bool is_event_due(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 {
@@ -207,6 +250,8 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 {
 	bool was_overrun, is_event;
 
+	if (take(cq, cqe))
+		return 0;
 	pthread_spin_lock(&cq->lock);
 	was_overrun = is_overrun(cq);
 	if (was_overrun || (count_locked(cq) == cq->capacity && !make_room(cq))) {

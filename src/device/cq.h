@@ -43,10 +43,10 @@ struct cq {
 
 	pthread_spinlock_t lock; /* guards all below, but for the peek at `count` */
 	struct cqe *ring;
-	uint32_t capacity; /* entries, as asked for */
-	uint32_t head;	   /* next to poll */
-	atomic_uint count; /* written under the lock, peeked at without it by pollers */
-	enum cq_arm arm;
+	atomic_uint capacity;	   /* entries, as asked for; peeked at without the lock */
+	uint32_t head;		   /* next to poll */
+	atomic_uint count;	   /* written under the lock, peeked at without it by pollers */
+	_Atomic(enum cq_arm) arm;  /* peeked at without the lock */
 	uint16_t moderate_count;   /* an event only for so many; 0 or 1: for each */
 	uint64_t moderate_ns;	   /* or when the first has waited so long; 0: not at all */
 	uint32_t held;		   /* completions since the arming that would have been an event */
@@ -99,6 +99,18 @@ struct cq_status {
 void cq_query(struct cq *cq, struct cq_status *status);
 
 #define CQ_NO_EVENT UINT64_MAX
+
+/*
+ * Who polls may make progress itself, and what completes then need not be stored to be polled: from
+ * cq_take_begin() on, what this thread adds to the CQ goes to its array, as long as the CQ is empty
+ * and nobody waits for its event. cq_take_end() says how many that were.
+ */
+void cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc);
+int cq_take_count(void); /* so far */
+int cq_take_end(void);
+
+/* Whether `count` more find room, as far as one can tell without the lock. */
+bool cq_has_room(const struct cq *cq, uint32_t count);
 
 static inline uint64_t cq_event_at(const struct cq *cq)
 {

@@ -57,19 +57,34 @@ static struct recv_wqe *wqe_at(const struct recv_queue *queue, uint32_t index)
 				   (size_t)(index & (queue->max_wr - 1)) * queue->stride);
 }
 
-static uint32_t count_locked(const struct recv_queue *queue)
+static uint32_t head_of(const struct recv_queue *queue)
 {
-	return atomic_load_explicit(&queue->count, memory_order_relaxed);
+	return atomic_load_explicit(&queue->head, memory_order_acquire);
 }
 
-static void set_count(struct recv_queue *queue, uint32_t count)
+static uint32_t tail_of(const struct recv_queue *queue)
 {
-	atomic_store_explicit(&queue->count, count, memory_order_release);
+	return atomic_load_explicit(&queue->tail, memory_order_acquire);
+}
+
+static uint32_t count_of(const struct recv_queue *queue)
+{
+	return tail_of(queue) - head_of(queue);
+}
+
+static void set_head(struct recv_queue *queue, uint32_t head)
+{
+	atomic_store_explicit(&queue->head, head, memory_order_release);
+}
+
+static void set_tail(struct recv_queue *queue, uint32_t tail)
+{
+	atomic_store_explicit(&queue->tail, tail, memory_order_release);
 }
 
 static int post_one(struct recv_queue *queue, const struct ibv_recv_wr *wr)
 {
-	uint32_t count = count_locked(queue);
+	uint32_t count = count_of(queue), tail = tail_of(queue);
 	struct recv_wqe *wqe;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
@@ -79,7 +94,7 @@ static int post_one(struct recv_queue *queue, const struct ibv_recv_wr *wr)
 	if (count == queue->max_wr)
 		return refuse(REASON_RECV_QUEUE_FULL, "wr_id %#llx finds %u work requests posted",
 			      (unsigned long long)wr->wr_id, count);
-	wqe = wqe_at(queue, queue->head + count);
+	wqe = wqe_at(queue, tail);
 	wqe->wr_id = wr->wr_id;
 	wqe->length = 0;
 	wqe->num_sge = (uint32_t)wr->num_sge;
@@ -87,7 +102,7 @@ static int post_one(struct recv_queue *queue, const struct ibv_recv_wr *wr)
 		wqe->sge[i] = wr->sg_list[i];
 		wqe->length += wr->sg_list[i].length;
 	}
-	set_count(queue, count + 1);
+	set_tail(queue, tail + 1);
 	return 0;
 }
 
@@ -105,17 +120,24 @@ int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv
 	return ret;
 }
 
+const struct recv_wqe *recv_queue_first(const struct recv_queue *queue)
+{
+	return count_of(queue) ? wqe_at(queue, head_of(queue)) : NULL;
+}
+
+void recv_queue_drop(struct recv_queue *queue)
+{
+	set_head(queue, head_of(queue) + 1);
+}
+
 static int take_locked(struct recv_queue *queue, struct recv_wqe *wqe)
 {
-	const struct recv_wqe *oldest;
-	uint32_t count = count_locked(queue);
+	const struct recv_wqe *oldest = recv_queue_first(queue);
 
-	if (!count)
+	if (!oldest)
 		return -ENOENT;
-	oldest = wqe_at(queue, queue->head);
 	memcpy(wqe, oldest, sizeof(*oldest) + oldest->num_sge * sizeof(oldest->sge[0]));
-	queue->head++;
-	set_count(queue, count - 1);
+	recv_queue_drop(queue);
 	return 0;
 }
 
@@ -132,7 +154,7 @@ int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe)
 void recv_queue_clear(struct recv_queue *queue)
 {
 	pthread_spin_lock(&queue->lock);
-	set_count(queue, 0);
+	set_head(queue, tail_of(queue));
 	pthread_spin_unlock(&queue->lock);
 }
 
@@ -145,7 +167,7 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 	if (recv_queue_init(&new, queue->pd, queue->type, max_wr, queue->max_sge))
 		return refuse(REASON_NO_MEMORY, "for %u receive work requests", max_wr);
 	pthread_spin_lock(&queue->lock);
-	count = count_locked(queue);
+	count = count_of(queue);
 	if (count > new.max_wr) {
 		pthread_spin_unlock(&queue->lock);
 		recv_queue_fini(&new);
@@ -153,11 +175,12 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 			      max_wr, count);
 	}
 	for (uint32_t i = 0; i < count; i++)
-		memcpy(wqe_at(&new, i), wqe_at(queue, queue->head + i), queue->stride);
+		memcpy(wqe_at(&new, i), wqe_at(queue, head_of(queue) + i), queue->stride);
 	old = queue->ring;
 	queue->ring = new.ring;
 	queue->max_wr = new.max_wr;
-	queue->head = 0;
+	set_head(queue, 0);
+	set_tail(queue, count);
 	pthread_spin_unlock(&queue->lock);
 	pthread_spin_destroy(&new.lock);
 	buffer_free(queue->pd, old, queue->type);
@@ -381,7 +404,7 @@ int srq_take(struct srq *srq, struct recv_wqe *wqe)
 
 	pthread_spin_lock(&srq->queue.lock);
 	ret = take_locked(&srq->queue, wqe);
-	if (!ret && count_locked(&srq->queue) < srq->limit) {
+	if (!ret && count_of(&srq->queue) < srq->limit) {
 		srq->limit = 0;
 		is_below = true;
 	}

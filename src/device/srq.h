@@ -33,8 +33,9 @@ struct recv_queue {
 	char *ring;
 	size_t stride; /* bytes from one WQE to the next */
 	uint32_t max_wr, max_sge;
-	uint32_t head;	   /* next that the responder takes */
-	atomic_uint count; /* written under the lock */
+	atomic_uint head; /* next that the responder takes; free-running. Of a QP's own queue it is
+			     the lane's lock that guards it */
+	atomic_uint tail; /* next to post; free-running */
 };
 
 /* max_wr is rounded up to a power of two. 0 or -ENOMEM. */
@@ -54,6 +55,13 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr);
 
 /* Forgets what is posted: the QP was reset. */
 void recv_queue_clear(struct recv_queue *queue);
+
+/*
+ * A QP's own queue without the lock, for who holds its lane's: the oldest where it stands, NULL
+ * when there is none; and then, that it is taken.
+ */
+const struct recv_wqe *recv_queue_first(const struct recv_queue *queue);
+void recv_queue_drop(struct recv_queue *queue);
 
 /* Takes the oldest into `wqe` (room for MAX_SGE elements). 0, or -ENOENT when empty. */
 int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe);

@@ -104,6 +104,15 @@ int engine_detach_mcast(struct qp *qp, const union ibv_gid *group);
 void engine_doorbell(struct qp *qp);
 
 /*
+ * The express path of ibv_post_send(): what is left of the list for the general one, NULL if
+ * nothing is. *needs_doorbell: engine_doorbell() has to follow. No system call is made.
+ */
+struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *needs_doorbell);
+
+/* And of ibv_poll_cq(): false if there is more to do, for engine_poll(). */
+bool engine_glance(struct cq *cq);
+
+/*
  * A poll found its CQ empty: makes progress on the lanes of its QPs, without ever blocking or
  * waiting. True if something happened, so that looking again is worth it.
  */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "device/adapter.h"
+#include "engine/express.h"
 #include "engine/lane.h"
 #include "engine/line.h"
 #include "engine/parcel.h"
@@ -88,7 +89,9 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 		error = udp_link_open((uint8_t)index, &lane->link);
 	if (error == 0) {
 		lane->samehost =
-		    samehost_open(udp_link_outbox(lane->link), engine->neighbours.is_off);
+		    samehost_open(udp_link_outbox(lane->link), engine->neighbours.is_off,
+				  engine->neighbours.has_express);
+		lane->has_express = engine->neighbours.has_express;
 		error = lane->samehost ? 0 : -ENOMEM;
 	}
 	if (error < 0) {
@@ -161,7 +164,7 @@ static void tell(struct lane *lane)
 	lane->tell_count = 0;
 }
 
-static void release(struct lane *lane)
+void lane_release(struct lane *lane)
 {
 	tell(lane);
 	lane->is_telling_later = false;
@@ -197,9 +200,7 @@ void lane_lock(struct lane *lane)
  * `waiting` is for fairness. */
 bool lane_trylock(struct lane *lane)
 {
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0 ||
-	    pthread_mutex_trylock(&lane->mutex) != 0)
+	if (atomic_load(&lane->waiting) != 0 || pthread_mutex_trylock(&lane->mutex) != 0)
 		return false;
 	hold(lane);
 	return true;
@@ -225,36 +226,36 @@ static void arm_timer(struct lane *lane)
 }
 
 /* From others. */
-static bool has_news(const struct lane *lane)
+bool lane_has_news(const struct lane *lane)
 {
 	return atomic_load_explicit(&lane->posted, memory_order_relaxed) ||
 	       atomic_load_explicit(&lane->parcels, memory_order_relaxed);
 }
 
-/* Under the lock. */
-static bool has_work(const struct lane *lane)
+bool lane_has_work(const struct lane *lane)
 {
-	return has_news(lane) || lane_is_runnable(lane) || samehost_has_own_news(lane->samehost);
+	return lane_has_news(lane) || lane_is_runnable(lane) ||
+	       samehost_has_own_news(lane->samehost);
 }
 
 void lane_unlock(struct lane *lane)
 {
 	for (int round = 0; !atomic_load_explicit(&lane->is_dead, memory_order_relaxed); round++) {
-		if (!has_work(lane)) {
+		if (!lane_has_work(lane)) {
 			arm_timer(lane);
-			release(lane);
-			atomic_thread_fence(memory_order_seq_cst);
-			if (!has_news(lane) || !lane_trylock(lane))
+			lane_release(lane);
+			lane_fence_released();
+			if (!lane_has_news(lane) || !lane_trylock(lane))
 				return;
 		} else if (round == UNLOCK_ROUNDS) {
 			arm_timer(lane);
-			release(lane);
+			lane_release(lane);
 			lane_kick(lane);
 			return;
 		}
 		lane_run(lane, lane_now());
 	}
-	release(lane);
+	lane_release(lane);
 }
 
 void lane_say_poller(struct lane *lane, uint32_t poller)
@@ -326,6 +327,7 @@ void lane_remove_seat(struct lane *lane, struct seat *seat)
 		}
 	atomic_store(&seat->is_queued, true); /* never again */
 	timer_cancel(&lane->timers, &seat->timer);
+	express_forget(lane, seat);
 	lane->seats--;
 }
 
@@ -348,7 +350,7 @@ void lane_schedule(struct lane *lane, struct seat *seat)
 	}
 	if (!post(lane, seat) || !lane_trylock(lane))
 		return;
-	release(lane); /* nobody's: not the caller's to run here */
+	lane_release(lane); /* nobody's: not the caller's to run here */
 	lane_kick(lane);
 }
 

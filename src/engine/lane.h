@@ -43,10 +43,12 @@ struct udp_link;
 struct seat {
 	struct lane *lane;
 	struct qp *qp;
-	struct timer timer;    /* under the lane's lock */
-	atomic_bool is_queued; /* on `posted` or `ready` */
-	struct seat *next;     /* of those */
-	bool has_met;	       /* its peer's process, over shared memory; under the lane's lock */
+	struct timer timer;	/* under the lane's lock */
+	atomic_bool is_queued;	/* on `posted` or `ready` */
+	struct seat *next;	/* of those */
+	struct seat *next_late; /* of what express left for later; under the lane's lock */
+	bool is_late;
+	bool has_met; /* its peer's process, over shared memory; under the lane's lock */
 };
 
 /* A socket that the lane receives from. */
@@ -113,6 +115,10 @@ struct lane {
 	uint32_t gsi_psn;
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */
 	struct stream stream;
+	bool has_express;
+	struct seat *late; /* QPs that express.c left something to do for */
+	uint32_t late_count, unanswered, glances;
+	uint64_t clock; /* when the lane last looked at it */
 
 	int epoll_fd, kick_fd, timer_fd;
 	pthread_t thread;
@@ -133,6 +139,26 @@ void lane_lock(struct lane *lane);
 bool lane_trylock(struct lane *lane);
 /* Lets go, after the work that came in meanwhile. */
 void lane_unlock(struct lane *lane);
+
+/*
+ * Between letting go and looking at what came in meanwhile: who put work there first and then did
+ * not get the lock must be seen. The mutex is let go by a locked instruction, which on x86-64 is
+ * this fence.
+ */
+static inline void lane_fence_released(void)
+{
+#ifdef __x86_64__
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* The same, but leaves to its caller what came in: lane_has_work() before, lane_has_news() after.
+ */
+void lane_release(struct lane *lane);
+bool lane_has_work(const struct lane *lane);
+bool lane_has_news(const struct lane *lane);
 
 /* The lane's lock is held for these. */
 int lane_add_source(struct lane *lane, struct source *source); /* 0 or -errno */

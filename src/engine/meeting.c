@@ -175,6 +175,7 @@ bool meeting_packet(const struct meeting *meeting, size_t length, struct packet 
 	memset(packet, 0, sizeof(*packet));
 	packet->bth = (const uint8_t *)(meeting + 1);
 	packet->length = length;
+	packet->is_express = false;
 	packet->sgid = meeting->sgid;
 	packet->dgid = meeting->dgid;
 	packet->flow_label = meeting->flow_label;

@@ -14,6 +14,7 @@
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/qp.h"
+#include "engine/express.h"
 #include "engine/gsi.h"
 #include "engine/line.h"
 #include "engine/meeting.h"
@@ -24,6 +25,7 @@
 #include "engine/steer.h"
 #include "link/samehost.h"
 #include "link/udp.h"
+#include "transport/express.h"
 #include "transport/transport.h"
 #include "wire/headers.h"
 
@@ -155,7 +157,8 @@ static void deliver_near(const struct packet *packet, void *owner, void *data)
 {
 	struct intake *in = data;
 	struct engine *engine = in->lane->engine;
-	uint32_t qpn = bth_dest_qp(packet->bth);
+	uint32_t qpn = packet->is_express ? express_qpn((const struct express *)packet->bth)
+					  : bth_dest_qp(packet->bth);
 	uint32_t lane = steer_lane(qpn, engine->lane_count);
 
 	in->adapter = owner;
@@ -373,6 +376,9 @@ bool lane_run(struct lane *lane, uint64_t now)
 	bool did = take_parcels(lane, now);
 	uint32_t slot, way;
 
+	lane->clock = now;
+	if (lane->late)
+		express_settle(lane, now);
 	did |= run_once(lane, now);
 	for (int i = 0; i < OWN_ROUNDS && samehost_has_own_news(lane->samehost); i++) {
 		receive_near(lane, now);
@@ -431,7 +437,7 @@ static bool may_answer_later(const struct lane *lane, unsigned int received, boo
 {
 	return received <= FEW_PACKETS && !was_ready &&
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
-	       atomic_load_explicit(&cq->count, memory_order_relaxed);
+	       (cq_take_count() || atomic_load_explicit(&cq->count, memory_order_relaxed));
 }
 
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)

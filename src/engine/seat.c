@@ -14,6 +14,7 @@
 #include "device/mcast.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "engine/express.h"
 #include "engine/line.h"
 #include "engine/neighbour.h"
 #include "engine/opening.h"
@@ -26,6 +27,8 @@
 #include "explain/reason.h"
 #include "link/samehost.h"
 #include "transport/transport.h"
+
+static _Thread_local struct yield yield;
 
 static int refuse_forked(void)
 {
@@ -383,8 +386,7 @@ static bool has_peers_here(struct engine *engine, unsigned int lanes, uint32_t p
 	return has_some;
 }
 
-static void yield_core(struct engine *engine, unsigned int lanes, struct yield *yield,
-		       uint64_t before)
+static void yield_core(struct engine *engine, unsigned int lanes, uint64_t before)
 {
 	uint32_t poller = this_thread(engine);
 	uint64_t after;
@@ -393,18 +395,18 @@ static void yield_core(struct engine *engine, unsigned int lanes, struct yield *
 		lane_say_poller(engine->lanes[__builtin_ctz(rest)], poller);
 	sched_yield();
 	after = lane_now();
-	yield_learn(yield, after, after - before,
+	yield_learn(&yield, after, after - before,
 		    yield_was_long(after - before) && has_peers_here(engine, lanes, poller));
 }
 
-static void give_way(struct engine *engine, unsigned int lanes, struct yield *yield)
+static void give_way(struct engine *engine, unsigned int lanes)
 {
 	const struct timespec moment = {.tv_nsec = YIELD_SLEEP_NS};
 	uint64_t now = lane_now();
 
-	switch (yield_manner(yield, now)) {
+	switch (yield_manner(&yield, now)) {
 	case YIELD_CORE:
-		yield_core(engine, lanes, yield, now);
+		yield_core(engine, lanes, now);
 		break;
 	case YIELD_SLEEP:
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
@@ -416,7 +418,6 @@ static void give_way(struct engine *engine, unsigned int lanes, struct yield *yi
 
 bool engine_poll(struct cq *cq)
 {
-	static _Thread_local struct yield yield;
 	struct engine *engine = station_of(cq->adapter)->engine;
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed), rest;
 	bool happened = false;
@@ -427,9 +428,35 @@ bool engine_poll(struct cq *cq)
 		yield_again(&yield);
 	} else if (yield_is_due(&yield)) {
 		yield_again(&yield);
-		give_way(engine, lanes, &yield);
+		give_way(engine, lanes);
 	}
 	return happened;
+}
+
+struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *needs_doorbell)
+{
+	if (qp->type != IBV_QPT_RC) {
+		*needs_doorbell = true;
+		return wr;
+	}
+	return express_send(qp->seat->lane, qp->seat, wr, needs_doorbell);
+}
+
+bool engine_glance(struct cq *cq)
+{
+	struct engine *engine = station_of(cq->adapter)->engine;
+	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+	bool is_all = true, happened = false;
+
+	if (!engine->neighbours.has_express || yield_is_due(&yield))
+		return false;
+	for (; lanes; lanes &= lanes - 1)
+		is_all &= express_glance(engine->lanes[__builtin_ctz(lanes)], &happened);
+	if (happened)
+		yield_again(&yield);
+	else
+		yield.idle++;
+	return is_all;
 }
 
 void engine_will_sleep(struct cq *cq)

@@ -6,7 +6,30 @@
 
 #include "link/ring.h"
 
-enum { KIND_BITS = 8, SPARE_SLOTS = 1 /* whose word is kept zero */ };
+enum { SPARE_SLOTS = 1 /* whose word is of no record */ };
+
+_Static_assert(RING_BULK_BYTES < 1 << RING_LENGTH_BITS, "fits a word");
+
+/* Zeroed memory has no record of the first lap. */
+static uint32_t lap_of(uint32_t position)
+{
+	return (position / RING_SLOTS + 1) << RING_LAP_SHIFT;
+}
+
+static bool is_of_lap(unsigned int word, uint32_t position)
+{
+	return (word ^ lap_of(position)) >> RING_LAP_SHIFT == 0;
+}
+
+static enum ring_kind kind_of(unsigned int word)
+{
+	return word & ((1u << RING_KIND_BITS) - 1);
+}
+
+static size_t length_of(unsigned int word)
+{
+	return word >> RING_KIND_BITS & ((1u << RING_LENGTH_BITS) - 1);
+}
 
 static struct ring_slot *slot_at(struct ring_memory *memory, uint32_t position)
 {
@@ -51,15 +74,17 @@ static bool has_units(struct ring_producer *p, uint32_t units)
 	return p->bulk_tail - p->bulk_seen + units <= RING_BULK_UNITS;
 }
 
-/* The word behind the record is zero before the record is seen. */
+/* The word behind the record is of none before the record is seen. */
 static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind, size_t length)
 {
-	struct ring_slot *slot = slot_at(p->memory, p->tail);
+	struct ring_slot *slot = slot_at(p->memory, p->tail), *next;
+	unsigned int word = lap_of(p->tail) | (unsigned int)length << RING_KIND_BITS | kind;
 
 	p->tail += slots;
-	atomic_store_explicit(&slot_at(p->memory, p->tail)->word, 0, memory_order_relaxed);
-	atomic_store_explicit(&slot->word, (unsigned int)(length << KIND_BITS | kind),
-			      memory_order_release);
+	next = slot_at(p->memory, p->tail);
+	if (is_of_lap(atomic_load_explicit(&next->word, memory_order_relaxed), p->tail))
+		atomic_store_explicit(&next->word, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->word, word, memory_order_release);
 	p->has_news = true;
 }
 
@@ -107,6 +132,11 @@ void ring_commit(struct ring_producer *p, size_t size)
 	publish(p, 1, RING_BULK, size);
 }
 
+void ring_commit_express(struct ring_producer *p, size_t size)
+{
+	publish(p, slots_of(size), RING_EXPRESS, size);
+}
+
 bool ring_put_address(struct ring_producer *p, const void *address, size_t size)
 {
 	if (!has_slots(p, 1))
@@ -125,6 +155,15 @@ bool ring_wants_bell(struct ring_producer *p)
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&p->memory->is_asleep, memory_order_relaxed) &&
 	       atomic_exchange(&p->memory->is_asleep, 0);
+}
+
+bool ring_is_heard(struct ring_producer *p)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&p->memory->is_asleep, memory_order_relaxed))
+		return false;
+	p->has_news = false;
+	return true;
 }
 
 /* ---- the consumer ---- */
@@ -152,21 +191,22 @@ enum ring_kind ring_take(struct ring_consumer *c, const void **bytes, size_t *le
 {
 	struct ring_slot *slot = slot_at(c->memory, c->head);
 	unsigned int word = atomic_load_explicit(&slot->word, memory_order_acquire);
-	enum ring_kind kind = word & ((1u << KIND_BITS) - 1);
+	enum ring_kind kind = kind_of(word);
 	uint32_t left = RING_SLOTS - c->head % RING_SLOTS;
 
-	*length = word >> KIND_BITS;
+	*length = length_of(word);
 	*bytes = slot->bytes;
 	if (c->is_broken)
 		return RING_BROKEN;
+	if (!word || !is_of_lap(word, c->head))
+		return RING_NONE;
 	switch (kind) {
-	case RING_NONE:
-		return word ? broken(c) : RING_NONE;
 	case RING_INLINE:
+	case RING_EXPRESS:
 		if (*length > RING_INLINE_BYTES || slots_of(*length) > left)
 			return broken(c);
 		c->head += slots_of(*length);
-		return RING_INLINE;
+		return kind;
 	case RING_BULK:
 		return take_bulk(c, slot, *length, bytes);
 	case RING_ADDRESS:
@@ -192,8 +232,10 @@ void ring_release(struct ring_consumer *c)
 
 bool ring_is_empty(const struct ring_consumer *c)
 {
-	return c->is_broken ||
-	       !atomic_load_explicit(&slot_at(c->memory, c->head)->word, memory_order_relaxed);
+	unsigned int word =
+	    atomic_load_explicit(&slot_at(c->memory, c->head)->word, memory_order_relaxed);
+
+	return c->is_broken || !word || !is_of_lap(word, c->head);
 }
 
 bool ring_is_taken(const struct ring_producer *p)

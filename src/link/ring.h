@@ -5,10 +5,12 @@
  *
  * Small packets stand in 64-byte slots, so that a message of a few bytes crosses in one cache line;
  * larger ones lie in the bulk area behind, and a slot says where. A record is there when its first
- * word is: the consumer waits on that word alone. The producer keeps the word behind its last
- * record zero, before that record is seen: whatever an earlier lap left there is never taken for a
- * record. How far the consumer has come stands in a line of its own, which the producer reads only
- * when it seems to run out of room.
+ * word is: the consumer waits on that word alone. The word says in which lap of the ring it was
+ * written, so that what an earlier lap left is not taken for a record; and where bytes of an
+ * earlier payload look like a word of this lap, the producer clears them before the record in front
+ * is seen. (Clearing the next word each time would move two cache lines a message.) How far the
+ * consumer has come stands in a line of its own, which the producer reads only when it seems to run
+ * out of room.
  *
  * The other side is a process of the same user, and yet nothing that it writes is believed:
  * positions are one's own, lengths are checked, and a ring that holds nonsense is broken for good.
@@ -29,17 +31,25 @@ enum {
 	RING_BULK_BYTES = 64 << 10, /* one packet, at most */
 };
 
+/* A record's word. */
+enum {
+	RING_KIND_BITS = 4,
+	RING_LENGTH_BITS = 17,
+	RING_LAP_SHIFT = RING_KIND_BITS + RING_LENGTH_BITS, /* the lap, from 1, is what is above */
+};
+
 enum ring_kind {
 	RING_NONE, /* nothing there */
 	RING_INLINE,
 	RING_BULK,
 	RING_ADDRESS, /* of the packets behind it */
+	RING_EXPRESS, /* as RING_INLINE: a record of the express path */
 	RING_SKIP,    /* the rest of the slots stays empty: go on at the first */
 	RING_BROKEN,
 };
 
 struct ring_slot {
-	atomic_uint word; /* kind in the low byte, length above */
+	atomic_uint word; /* kind, length, lap */
 	uint32_t unit;	  /* RING_BULK: where its bytes begin, free-running */
 	uint8_t bytes[RING_SLOT_BYTES - 8];
 };
@@ -77,6 +87,9 @@ void ring_consumer_init(struct ring_consumer *consumer, struct ring_memory *memo
 void *ring_reserve(struct ring_producer *producer, size_t size);
 void ring_commit(struct ring_producer *producer, size_t size);
 
+/* The same as a RING_EXPRESS; RING_INLINE_BYTES at most. */
+void ring_commit_express(struct ring_producer *producer, size_t size);
+
 /* A record that says where the packets behind it come from and go to: `size` up to one slot's
  * bytes. False when there is no room. */
 bool ring_put_address(struct ring_producer *producer, const void *address, size_t size);
@@ -84,10 +97,13 @@ bool ring_put_address(struct ring_producer *producer, const void *address, size_
 /* After commits: whether the consumer sleeps. Once for each sleep. */
 bool ring_wants_bell(struct ring_producer *producer);
 
+/* The same, but it stays to be told. */
+bool ring_is_heard(struct ring_producer *producer);
+
 /*
- * The next record, RING_INLINE, RING_BULK (a packet both) or RING_ADDRESS; RING_NONE if there is
- * none, RING_BROKEN from the first nonsense on. It stays where it is until ring_release(), which
- * gives back everything taken so far.
+ * The next record, RING_INLINE, RING_BULK (a packet both), RING_EXPRESS or RING_ADDRESS; RING_NONE
+ * if there is none, RING_BROKEN from the first nonsense on. It stays where it is until
+ * ring_release(), which gives back everything taken so far.
  */
 enum ring_kind ring_take(struct ring_consumer *consumer, const void **bytes, size_t *length);
 void ring_release(struct ring_consumer *consumer);

@@ -274,6 +274,37 @@ static void commit(struct outbox *outbox, size_t size)
 	touch(samehost, samehost->reserved);
 }
 
+static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			     size_t size)
+{
+	struct samehost *samehost = samehost_of(outbox);
+	struct channel *channel;
+
+	if (!choose(samehost, av, dest_qp, &channel) || !channel || size > RING_INLINE_BYTES)
+		return NULL;
+	if (!has_address(channel, av) && !put_address(samehost, channel, av))
+		return NULL;
+	samehost->reserved = channel;
+	return ring_reserve(&channel->out, size);
+}
+
+static void commit_express(struct outbox *outbox, size_t size)
+{
+	struct samehost *samehost = samehost_of(outbox);
+
+	ring_commit_express(&samehost->reserved->out, size);
+}
+
+bool samehost_is_heard(struct samehost *samehost)
+{
+	struct channel *channel = samehost->reserved;
+
+	if (!channel || channel->bell < 0 || ring_is_heard(&channel->out))
+		return true;
+	touch(samehost, channel);
+	return false;
+}
+
 static void ring_bells(struct samehost *samehost)
 {
 	uint64_t one = 1;
@@ -426,10 +457,53 @@ static unsigned int receive(struct channel *channel, samehost_find find, samehos
 			continue;
 		channel->packet.bth = bytes;
 		channel->packet.length = length;
+		channel->packet.is_express = kind == RING_EXPRESS;
 		deliver(&channel->packet, channel->owner, data);
 	}
 	if (count)
 		ring_release(&channel->in);
+	return count;
+}
+
+/* What is not accepted stays. */
+static unsigned int glance(struct channel *channel, samehost_accept accept, void *data)
+{
+	unsigned int count = 0;
+	const void *bytes;
+	size_t length;
+
+	for (; channel->owner && count < BATCH_PACKETS; count++) {
+		struct ring_consumer before = channel->in;
+
+		if (ring_take(&channel->in, &bytes, &length) == RING_EXPRESS) {
+			channel->packet.bth = bytes;
+			channel->packet.length = length;
+			channel->packet.is_express = true;
+			if (accept(&channel->packet, channel->owner, data))
+				continue;
+		}
+		channel->in = before;
+		break;
+	}
+	if (count)
+		ring_release(&channel->in);
+	return count;
+}
+
+unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
+			     bool *has_more)
+{
+	unsigned int count = 0;
+
+	*has_more = false;
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		struct channel *channel = samehost->channels[i];
+
+		if (ring_is_empty(&channel->in))
+			continue;
+		count += glance(channel, accept, data);
+		*has_more |= !ring_is_empty(&channel->in);
+	}
 	return count;
 }
 
@@ -508,13 +582,17 @@ bool samehost_has_peers_here(const struct samehost *samehost, uint32_t poller)
 
 /* ---- life ---- */
 
-struct samehost *samehost_open(struct outbox *elsewhere, bool is_off)
+struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_express)
 {
 	struct samehost *samehost = calloc(1, sizeof(*samehost));
 
 	if (!samehost)
 		return NULL;
 	samehost->outbox = (struct outbox){.reserve = reserve, .commit = commit};
+	if (has_express) {
+		samehost->outbox.reserve_express = reserve_express;
+		samehost->outbox.commit_express = commit_express;
+	}
 	samehost->elsewhere = elsewhere;
 	samehost->is_off = is_off;
 	return samehost;

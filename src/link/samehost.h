@@ -61,7 +61,7 @@ void channel_abandon(struct channel *channel);
 
 /* `elsewhere` is for all that has no channel; with `is_off` nothing ever has. NULL without memory.
  */
-struct samehost *samehost_open(struct outbox *elsewhere, bool is_off);
+struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_express);
 void samehost_close(struct samehost *samehost); /* with all its channels */
 void samehost_abandon(struct samehost *samehost);
 
@@ -123,6 +123,18 @@ typedef void (*samehost_deliver)(const struct packet *packet, void *owner, void 
 /* Takes packets in, a batch from each channel. Their number. */
 unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 			      samehost_deliver deliver, void *data);
+
+/*
+ * The same for records of the express path that `accept` takes, as far as such come first in each
+ * ring. Their number; *has_more: something is left that is for samehost_receive().
+ */
+typedef bool (*samehost_accept)(const struct packet *packet, void *owner, void *data);
+unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
+			     bool *has_more);
+
+/* Whether the other side of the last express record is awake. If not, it has to be flushed. */
+bool samehost_is_heard(struct samehost *samehost);
+
 /* Something from this very lane. */
 bool samehost_has_own_news(const struct samehost *samehost);
 

@@ -103,6 +103,15 @@ static bool acknowledge_before(struct qp *qp, uint32_t limit, uint64_t now)
 	return is_whole && requester_is_alive(qp);
 }
 
+void completer_acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	requester->counters.acks_received++;
+	acknowledge_before(qp, psn_next(psn), now);
+	requester->has_credits = false;
+}
+
 /* The answer to the packet at `una` is in. */
 static void acknowledge_answer(struct qp *qp, const struct send_wqe *wqe, uint64_t now)
 {

@@ -18,6 +18,7 @@
 struct packet {
 	const uint8_t *bth; /* from the BTH to the end of the pad */
 	size_t length;
+	bool is_express; /* it is no packet but a record (express.h): `bth` is where that begins */
 	union ibv_gid sgid, dgid; /* from the IP header; dgid is a group's for multicast */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
@@ -40,6 +41,14 @@ struct outbox {
 	uint8_t *(*reserve)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 			    size_t size);
 	void (*commit)(struct outbox *outbox, size_t size);
+
+	/*
+	 * The same for a record of the express path (express.h), where there is one to that QP:
+	 * NULL where there is none, or no room. NULL itself: there is none at all.
+	 */
+	void *(*reserve_express)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+				 size_t size);
+	void (*commit_express)(struct outbox *outbox, size_t size);
 };
 
 #endif

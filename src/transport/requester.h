@@ -61,6 +61,7 @@ struct requester {
 	struct pace pace;	/* UC, UD */
 
 	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
+	bool is_untimed;	/* the ACK timer starts when the host next knows the time */
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
@@ -188,6 +189,9 @@ static inline uint32_t requester_in_flight(const struct requester *requester)
 
 /* completer.c: responses. */
 void completer_receive(struct qp *qp, const struct wire_packet *packet, uint64_t now);
+
+/* All up to this PSN, of which nothing is answered with data, is acknowledged. */
+void completer_acknowledge(struct qp *qp, uint32_t psn, uint64_t now);
 
 /* The WQE at the head is done: its completion, if it wants one, and the next is the head. */
 void completer_retire(struct qp *qp, uint64_t now);

@@ -9,6 +9,7 @@
 #include "device/cq.h"
 #include "device/mcast.h"
 #include "transport/completion.h"
+#include "transport/express.h"
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -190,6 +191,75 @@ static void receive_multicast(struct qp *qp, void *data)
 		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
 }
 
+/* The head of a record is copied: its sender could still change it. */
+static struct qp *find_express(struct adapter *adapter, const struct packet *packet,
+			       struct express *express)
+{
+	struct qp *qp;
+
+	if (packet->length < sizeof(*express))
+		return NULL;
+	memcpy(express, packet->bth, sizeof(*express));
+	qp = adapter_find_qp(adapter, express_qpn(express));
+	if (qp && atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RESET)
+		return NULL;
+	return qp;
+}
+
+struct qp *transport_glance(struct adapter *adapter, const struct packet *packet, uint8_t lane,
+			    uint64_t now)
+{
+	struct express express;
+	struct qp *qp = find_express(adapter, packet, &express);
+
+	return qp && qp->lane == lane && express_take(qp, packet, &express, now) ? qp : NULL;
+}
+
+/* As bytes, for it may be kept as such (hold.h). */
+static void receive_packed(struct qp *qp, const struct packet *record, struct wire_packet *wire,
+			   uint64_t now, struct outbox *outbox)
+{
+	uint8_t bytes[HEADER_BYTES_MAX + EXPRESS_BYTES + 3];
+	struct packet packet = *record;
+	uint32_t pad = wire_pad(wire->payload_length);
+	size_t head;
+
+	if (wire->payload_length > EXPRESS_BYTES)
+		return; /* of none of ours */
+	head = wire_pack(bytes, wire);
+	if (wire->payload_length)
+		memcpy(bytes + head, wire->payload, wire->payload_length);
+	memset(bytes + head + wire->payload_length, 0, pad);
+	packet.is_express = false;
+	packet.bth = bytes;
+	packet.length = head + wire->payload_length + pad;
+	if (wire_parse(wire, packet.bth, packet.length) == PARSE_OK)
+		receive(qp, &packet, wire, now, outbox);
+}
+
+static struct qp *receive_express(struct adapter *adapter, const struct packet *packet,
+				  uint64_t now, struct outbox *outbox)
+{
+	struct wire_packet wire;
+	struct express express;
+	struct qp *qp = find_express(adapter, packet, &express);
+
+	if (!qp) {
+		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
+		return NULL;
+	}
+	if (express_take(qp, packet, &express, now)) {
+		transport_time(qp, now);
+		adapter->host->schedule(adapter, qp);
+		return qp;
+	}
+	if (express_ack_packet(&express, &wire))
+		receive_packed(qp, packet, &wire, now, outbox);
+	if (express_request_packet(&express, packet, &wire))
+		receive_packed(qp, packet, &wire, now, outbox);
+	return qp;
+}
+
 struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 			     struct outbox *outbox)
 {
@@ -197,6 +267,8 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 	struct multicast multicast = {packet, &wire, now, outbox};
 	struct qp *qp;
 
+	if (packet->is_express)
+		return receive_express(adapter, packet, now, outbox);
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK) {
 		atomic_fetch_add_explicit(&adapter->bad_packets, 1, memory_order_relaxed);
 		return NULL;
@@ -275,8 +347,28 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	}
 }
 
+bool transport_is_late(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	return qp->responder->is_owed ||
+	       (requester->is_untimed && requester->una != requester->end);
+}
+
+void transport_time(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	if (!requester->is_untimed)
+		return;
+	requester->is_untimed = false;
+	if (requester->una != requester->end)
+		retry_start_timer(qp, now);
+}
+
 bool transport_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
+	transport_time(qp, now);
 	expire_cqs(qp, now);
 	if (qp->responder->waiting_count)
 		tag_run(qp);

@@ -125,12 +125,28 @@ struct transport_counters {
 	uint64_t duplicates;   /* requests seen before */
 	uint64_t out_of_order; /* requests after a gap */
 	uint64_t ghosts;       /* responses to nothing outstanding */
-	uint64_t dropped; /* everything else that was ignored: wrong peer, state, opcode, P_Key,
-			     Q_Key, no room */
-	uint64_t reached; /* messages that made no packet (reach.h); not counted above */
+	uint64_t dropped;   /* everything else that was ignored: wrong peer, state, opcode, P_Key,
+			       Q_Key, no room */
+	uint64_t expressed; /* messages that went by the express path (express.h); counted above */
+	uint64_t reached;   /* messages that made no packet (reach.h); not counted above */
 };
 
 const struct transport_counters *transport_counters(const struct qp *qp);
+
+/*
+ * A record of the express path, for who makes progress without the time: the QP that it was for, or
+ * NULL, and then nothing has changed and transport_receive() has to take it. `now` is about what
+ * completions are told, no more. The QP is not scheduled: see transport_is_late().
+ */
+struct qp *transport_glance(struct adapter *adapter, const struct packet *packet, uint8_t lane,
+			    uint64_t now);
+
+/*
+ * What the express path leaves to its host: an ACK that is owed, which the next message to the peer
+ * takes along, and an ACK timer that starts when the time is known.
+ */
+bool transport_is_late(const struct qp *qp);
+void transport_time(struct qp *qp, uint64_t now);
 
 /* When transport_run() is due at the latest; NO_DEADLINE if nothing waits for the time to pass. */
 uint64_t transport_deadline(const struct qp *qp);

@@ -117,9 +117,13 @@ static int poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 	struct cq *cq = cq_of(ibv);
 	int count = cq_poll(cq, num_entries, wc);
 
-	if (!count && progress(cq))
-		count = cq_poll(cq, num_entries, wc);
-	return count;
+	if (count)
+		return count;
+	cq_take_begin(cq, num_entries, wc);
+	if (!engine_glance(cq) && !cq_take_count())
+		progress(cq);
+	count = cq_take_end();
+	return count ? count : cq_poll(cq, num_entries, wc);
 }
 
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)

@@ -165,9 +165,13 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct qp *qp = qp_of(ibv);
-	int ret = qp_post_send(qp, wr, bad);
+	bool needs_doorbell;
+	int ret = 0;
 
-	if (!ret || *bad != wr)
+	wr = engine_post(qp, wr, &needs_doorbell);
+	if (wr)
+		ret = qp_post_send(qp, wr, bad);
+	if (needs_doorbell && (!ret || *bad != wr))
 		doorbell(qp);
 	return ret;
 }

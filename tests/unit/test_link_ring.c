@@ -161,6 +161,41 @@ static void the_bell_rings_once_for_each_sleep(void **state)
 	assert_false(ring_wants_bell(&producer));
 }
 
+static uint32_t word_of(uint32_t lap, uint32_t length, uint32_t kind)
+{
+	return lap << RING_LAP_SHIFT | length << RING_KIND_BITS | kind;
+}
+
+/* Each word of a long record's bytes looks like a record of the lap that comes next. */
+static void earlier_bytes_are_no_record(void **state)
+{
+	uint32_t bytes[RING_INLINE_BYTES / 4];
+	const void *taken;
+	size_t length;
+	void *room;
+
+	(void)state;
+	for (uint32_t lap = 1; lap < 4; lap++) {
+		for (size_t i = 0; i < sizeof(bytes) / 4; i++)
+			bytes[i] = word_of(lap + 1, 8, RING_INLINE);
+		for (uint32_t slot = 0; slot < RING_SLOTS;) {
+			bool is_long = slot % 7 == lap % 7 && slot + 5 <= RING_SLOTS;
+			size_t size = is_long ? sizeof(bytes) : 8;
+
+			room = ring_reserve(&producer, size);
+			assert_non_null(room);
+			memcpy(room, bytes, size);
+			ring_commit(&producer, size);
+			slot += is_long ? 5 : 1;
+			assert_int_equal(ring_take(&consumer, &taken, &length), RING_INLINE);
+			assert_int_equal(length, size);
+			assert_int_equal(ring_take(&consumer, &taken, &length), RING_NONE);
+			assert_true(ring_is_empty(&consumer));
+			ring_release(&consumer);
+		}
+	}
+}
+
 static void expect_broken(uint32_t word, uint32_t unit)
 {
 	const void *bytes;
@@ -168,7 +203,7 @@ static void expect_broken(uint32_t word, uint32_t unit)
 
 	make(NULL);
 	memory->slots[0].unit = unit;
-	atomic_store(&memory->slots[0].word, word);
+	atomic_store(&memory->slots[0].word, word_of(1, 0, 0) | word);
 	assert_int_equal(ring_take(&consumer, &bytes, &length), RING_BROKEN);
 	assert_int_equal(ring_take(&consumer, &bytes, &length), RING_BROKEN);
 	assert_true(ring_is_empty(&consumer));
@@ -178,11 +213,11 @@ static void expect_broken(uint32_t word, uint32_t unit)
 static void nonsense_breaks_the_ring(void **state)
 {
 	(void)state;
-	expect_broken((RING_INLINE_BYTES + 1) << 8 | RING_INLINE, 0);
-	expect_broken((RING_BULK_BYTES + 1) << 8 | RING_BULK, 0);
-	expect_broken(4096u << 8 | RING_BULK, RING_BULK_UNITS - 1);
-	expect_broken(57u << 8 | RING_ADDRESS, 0);
-	expect_broken(1u << 8 | RING_NONE, 0);
+	expect_broken(word_of(0, RING_INLINE_BYTES + 1, RING_INLINE), 0);
+	expect_broken(word_of(0, RING_BULK_BYTES + 1, RING_BULK), 0);
+	expect_broken(word_of(0, 4096u, RING_BULK), RING_BULK_UNITS - 1);
+	expect_broken(word_of(0, 57u, RING_ADDRESS), 0);
+	expect_broken(word_of(0, 1u, RING_NONE), 0);
 	expect_broken(RING_SKIP, 0); /* from the first slot */
 	expect_broken(RING_BROKEN, 0);
 	expect_broken(0xff, 0);
@@ -235,7 +270,7 @@ static void commit_elsewhere(struct outbox *outbox, size_t size)
 	seen.elsewhere++;
 }
 
-static struct outbox elsewhere = {reserve_elsewhere, commit_elsewhere};
+static struct outbox elsewhere = {.reserve = reserve_elsewhere, .commit = commit_elsewhere};
 
 static struct av av_to(uint8_t last)
 {
@@ -270,8 +305,8 @@ static void open_hosts(struct hosts *h)
 	struct av av = av_to(2);
 
 	memset(&seen, 0, sizeof(seen));
-	h->a = samehost_open(&elsewhere, false);
-	h->b = samehost_open(&elsewhere, false);
+	h->a = samehost_open(&elsewhere, false, true);
+	h->b = samehost_open(&elsewhere, false, true);
 	h->bell = eventfd(0, EFD_NONBLOCK);
 	h->memory = map(channel_bytes());
 	h->at_a = channel_open(h->memory, CHANNEL_OFFERED, dup(h->bell));
@@ -357,7 +392,7 @@ static void what_wants_a_channel_waits_until_that_is_settled(void **state)
 
 static void off_is_off(void **state)
 {
-	struct samehost *lane = samehost_open(&elsewhere, true);
+	struct samehost *lane = samehost_open(&elsewhere, true, false);
 	uint32_t slot, way;
 
 	(void)state;
@@ -397,7 +432,7 @@ static void a_sleeper_is_woken_and_a_full_ring_told_of(void **state)
 
 static void a_lane_may_send_to_itself(void **state)
 {
-	struct samehost *lane = samehost_open(&elsewhere, false);
+	struct samehost *lane = samehost_open(&elsewhere, false, true);
 	struct channel *channel = channel_open(map(channel_bytes()), CHANNEL_OWN, -1);
 	struct av av = av_to(1);
 
@@ -421,6 +456,7 @@ int main(void)
 					    make, unmake),
 	    cmocka_unit_test_setup_teardown(two_threads_need_no_lock, make, unmake),
 	    cmocka_unit_test_setup_teardown(the_bell_rings_once_for_each_sleep, make, unmake),
+	    cmocka_unit_test_setup_teardown(earlier_bytes_are_no_record, make, unmake),
 	    cmocka_unit_test(nonsense_breaks_the_ring),
 	    cmocka_unit_test(packets_of_the_host_take_the_channel),
 	    cmocka_unit_test(all_else_goes_elsewhere),

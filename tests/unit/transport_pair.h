@@ -3,8 +3,9 @@
  * Two adapters and the packets between them, for tests of single exchanges: everything is
  * deterministic, packets lie in one queue in the order they were sent, and each leaves a line in a
  * trace, so that a test can say what must go over the wire: "A SEND_ONLY 100 ack" is sender,
- * operation, PSN from the sender's start, AckReq; "B ACK 0" an acknowledgement. Tests lose, double
- * and change packets by way of `meddle`.
+ * operation, PSN from the sender's start, AckReq; "B ACK 0" an acknowledgement; "A express 1 ACK 0"
+ * a record of the express path, with what it brings. Tests lose, double and change packets by way
+ * of `meddle`.
  */
 #ifndef TRANSPORT_PAIR_H
 #define TRANSPORT_PAIR_H
@@ -24,6 +25,7 @@
 #include "device/pd.h"
 #include "device/qp.h"
 #include "device/xrcd.h"
+#include "transport/express.h"
 #include "transport/transport.h"
 #include "wire/aeth.h"
 #include "wire/parse.h"
@@ -40,6 +42,7 @@ enum {
 struct flying {
 	struct av av;
 	size_t size;
+	bool is_express;
 	uint8_t bytes[PAIR_BYTES];
 };
 
@@ -79,6 +82,7 @@ struct pair {
 	int (*meddle)(struct pair *pair, struct side *from, struct flying *packet);
 	int passed;	    /* packets that meddle has seen */
 	bool are_strangers; /* neither shows the other that it recovers selectively */
+	int glances;	    /* records that did not need the general path */
 };
 
 /* What connect_pair() sets; a test changes what it likes before. */
@@ -89,6 +93,7 @@ struct pair_options {
 	unsigned int access;
 	bool sq_sig_all, has_srq;
 	bool has_tags; /* B's SRQ matches them */
+	bool has_express;
 	uint32_t psn_a, psn_b;
 	uint32_t cqe;
 };
@@ -161,6 +166,19 @@ static inline void pair_note(struct pair *pair, const char *format, ...)
 	va_end(values);
 }
 
+static inline void pair_trace_express(struct pair *pair, const struct side *from,
+				      const struct express *express)
+{
+	const struct side *peer = from == &pair->a ? &pair->b : &pair->a;
+
+	pair_note(pair, "%c express", from->name);
+	if (express_flags(express) & EXPRESS_MESSAGE)
+		pair_note(pair, " %d", psn_diff(express->psn, from->psn));
+	if (express_flags(express) & EXPRESS_ACK)
+		pair_note(pair, " ACK %d", psn_diff(express->ack, peer->psn));
+	pair_note(pair, "\n");
+}
+
 static inline void pair_trace(struct pair *pair, const struct side *from,
 			      const struct flying *packet)
 {
@@ -168,6 +186,10 @@ static inline void pair_trace(struct pair *pair, const struct side *from,
 	const struct side *requester = from;
 	const char *name;
 
+	if (packet->is_express) {
+		pair_trace_express(pair, from, (const struct express *)packet->bytes);
+		return;
+	}
 	assert_int_equal(wire_parse(&wire, packet->bytes, packet->size), PARSE_OK);
 	if (wire.op->flags & OPF_RESPONSE)
 		requester = from == &pair->a ? &pair->b : &pair->a;
@@ -185,7 +207,7 @@ static inline void pair_trace(struct pair *pair, const struct side *from,
 	pair_note(pair, "\n");
 }
 
-static inline void pair_commit(struct outbox *outbox, size_t size)
+static inline void pair_commit_as(struct outbox *outbox, size_t size, bool is_express)
 {
 	struct side *side = (struct side *)outbox;
 	struct pair *pair = side->pair;
@@ -196,8 +218,9 @@ static inline void pair_commit(struct outbox *outbox, size_t size)
 	side->is_open = false;
 	packet->av = side->open;
 	packet->size = size;
+	packet->is_express = is_express;
 	memcpy(packet->bytes, pair->scratch, size);
-	if (pair->are_strangers)
+	if (pair->are_strangers && !is_express)
 		packet->bytes[4] &= 0x3f; /* FECN, BECN */
 	pair_trace(pair, side, packet);
 	if (pair->room != UINT32_MAX)
@@ -212,13 +235,33 @@ static inline void pair_commit(struct outbox *outbox, size_t size)
 	}
 }
 
+static inline void pair_commit(struct outbox *outbox, size_t size)
+{
+	pair_commit_as(outbox, size, false);
+}
+
+static inline void *pair_reserve_express(struct outbox *outbox, const struct av *av,
+					 uint32_t dest_qp, size_t size)
+{
+	return pair_reserve(outbox, av, dest_qp, size);
+}
+
+static inline void pair_commit_express(struct outbox *outbox, size_t size)
+{
+	pair_commit_as(outbox, size, true);
+}
+
 static inline void side_init(struct pair *pair, struct side *side, char name,
 			     const struct pair_options *options)
 {
 	side->pair = pair;
 	side->name = name;
 	side->random = (unsigned char)name;
-	side->outbox = (struct outbox){pair_reserve, pair_commit};
+	side->outbox = (struct outbox){.reserve = pair_reserve, .commit = pair_commit};
+	if (options->has_express) {
+		side->outbox.reserve_express = pair_reserve_express;
+		side->outbox.commit_express = pair_commit_express;
+	}
 	side->gid.raw[10] = side->gid.raw[11] = 0xff;
 	side->gid.raw[12] = 10;
 	side->gid.raw[15] = name;
@@ -436,12 +479,19 @@ static inline void side_receive(struct side *side, const struct flying *flying)
 	uint8_t *exact = malloc(flying->size); /* so that a sanitizer sees a read behind it */
 	struct packet packet = {.bth = exact,
 				.length = flying->size,
+				.is_express = flying->is_express,
 				.sgid = flying->av.sgid,
 				.dgid = flying->av.dgid,
 				.hop_limit = 64};
 
 	memcpy(exact, flying->bytes, flying->size);
-	transport_receive(&side->adapter, &packet, side->pair->now, &side->outbox);
+	if (packet.is_express && transport_glance(&side->adapter, &packet, 0, side->pair->now)) {
+		side->pair->glances++;
+		transport_time(side->qp, side->pair->now);
+		pair_schedule(&side->adapter, side->qp);
+	} else {
+		transport_receive(&side->adapter, &packet, side->pair->now, &side->outbox);
+	}
 	free(exact);
 }
 
@@ -517,6 +567,10 @@ static inline void side_post(struct side *side, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
+	wr = express_post(side->qp, wr, &side->outbox);
+	transport_time(side->qp, side->pair->now);
+	if (!wr)
+		return;
 	assert_int_equal(qp_post_send(side->qp, wr, &bad), 0);
 	pair_schedule(&side->adapter, side->qp);
 }

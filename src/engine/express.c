@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What verbs do of the express path, and what they leave for a turn.
+ */
+#include <pthread.h>
+
+#include "device/adapter.h"
+#include "device/qp.h"
+#include "engine/express.h"
+#include "engine/lane.h"
+#include "engine/progress.h"
+#include "link/samehost.h"
+#include "transport/express.h"
+#include "transport/transport.h"
+#include "wire/headers.h"
+
+enum {
+	TURN_EVERY = 64,     /* glances: timers are looked at, and what else there is */
+	SPARED_LOOKS = 64,   /* at sockets, after a message (as in progress.c) */
+	UNANSWERED_MAX = 32, /* messages, then their ACK does not wait for company any more */
+	LATE_MAX = 8,	     /* QPs */
+};
+
+/* ---- for later ---- */
+
+static void note(struct lane *lane, struct seat *seat)
+{
+	if (seat->is_late || !transport_is_late(seat->qp))
+		return;
+	seat->is_late = true;
+	seat->next_late = lane->late;
+	lane->late = seat;
+	lane->late_count++;
+}
+
+static void unlink_late(struct lane *lane, struct seat **link)
+{
+	struct seat *seat = *link;
+
+	*link = seat->next_late;
+	seat->is_late = false;
+	lane->late_count--;
+}
+
+void express_forget(struct lane *lane, struct seat *seat)
+{
+	for (struct seat **link = &lane->late; *link; link = &(*link)->next_late)
+		if (*link == seat) {
+			unlink_late(lane, link);
+			return;
+		}
+}
+
+void express_settle(struct lane *lane, uint64_t now)
+{
+	while (lane->late) {
+		struct seat *seat = lane->late;
+
+		unlink_late(lane, &lane->late);
+		transport_time(seat->qp, now);
+		timer_set(&lane->timers, &seat->timer, transport_deadline(seat->qp));
+		if (transport_owes(seat->qp))
+			lane_make_ready(lane, seat);
+	}
+	lane->unanswered = 0;
+}
+
+/* Those whose ACK waits for company get it now. False if one of them needs its turn, or a bell. */
+static bool acknowledge(struct lane *lane)
+{
+	struct outbox *outbox = samehost_outbox(lane->samehost);
+	struct seat **link = &lane->late;
+
+	lane->unanswered = 0;
+	while (*link) {
+		struct qp *qp = (*link)->qp;
+
+		if (transport_owes(qp) &&
+		    (!express_acknowledge(qp, outbox) || !samehost_is_heard(lane->samehost)))
+			return false;
+		if (transport_is_late(qp))
+			link = &(*link)->next_late;
+		else
+			unlink_late(lane, link);
+	}
+	return true;
+}
+
+/* ---- verbs ---- */
+
+/* Without system calls, but for events that are to be told; those are no cancellation points. */
+static void let_go(struct lane *lane)
+{
+	int before;
+
+	if (!lane->tell_count) {
+		lane_release(lane);
+		return;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	lane_release(lane);
+	pthread_setcancelstate(before, &before);
+}
+
+/* What came meanwhile, from one who did not get the lock. */
+static bool has_missed(const struct lane *lane)
+{
+	lane_fence_released();
+	return lane_has_news(lane);
+}
+
+static bool is_on(const struct lane *lane)
+{
+	return lane->has_express && !atomic_load_explicit(&lane->is_dead, memory_order_relaxed);
+}
+
+/* The lane's lock is let go, after what came in meanwhile. */
+static void let_go_after_all(struct lane *lane)
+{
+	int before;
+
+	if (!lane_has_work(lane)) {
+		let_go(lane);
+		if (!has_missed(lane) || !lane_trylock(lane))
+			return;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	lane_unlock(lane);
+	pthread_setcancelstate(before, &before);
+}
+
+/* The peer, if it is of this process and everything for it has arrived. */
+static struct qp *find_peer(struct lane *lane, const struct qp *qp)
+{
+	uint32_t peer = qp->attr.dest_qp_num, slot = peer >> QPN_SLOT_SHIFT;
+	struct qp *found;
+
+	if (slot != qp->adapter->slot || peer <= QPN_GSI ||
+	    !samehost_is_local(lane->samehost, &qp->av) ||
+	    !samehost_is_taken(lane->samehost, slot, samehost_way(peer)))
+		return NULL;
+	found = adapter_find_qp(qp->adapter, peer);
+	return found && found->seat && found->type == IBV_QPT_RC ? found : NULL;
+}
+
+/* Both ends are of this process. */
+static struct ibv_send_wr *execute(struct lane *lane, struct qp *qp, struct qp *peer,
+				   struct ibv_send_wr *wr)
+{
+	struct lane *theirs = peer->seat->lane;
+
+	lane->is_telling_later = true;
+	if (theirs == lane)
+		return express_execute(qp, peer, wr, lane->clock);
+	if (!lane_trylock(theirs))
+		return wr;
+	theirs->is_telling_later = true;
+	if (samehost_is_taken(lane->samehost, qp->adapter->slot, samehost_way(peer->number)))
+		wr = express_execute(qp, peer, wr, lane->clock);
+	let_go_after_all(theirs);
+	return wr;
+}
+
+/* To another process. Only a program that polls comes again soon, for what is left for later. */
+static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
+				       bool *needs_doorbell)
+{
+	struct ibv_send_wr *rest;
+
+	if (!atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+		return wr;
+	rest = express_post(seat->qp, wr, samehost_outbox(lane->samehost));
+	if (rest == wr)
+		return wr;
+	note(lane, seat);
+	*needs_doorbell |= !samehost_is_heard(lane->samehost);
+	return rest;
+}
+
+struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
+				 bool *needs_doorbell)
+{
+	struct qp *peer;
+
+	*needs_doorbell = true;
+	if (!is_on(lane) || !lane_trylock(lane))
+		return wr;
+	*needs_doorbell = false;
+	peer = find_peer(lane, seat->qp);
+	if (peer)
+		wr = execute(lane, seat->qp, peer, wr);
+	else
+		wr = send_record(lane, seat, wr, needs_doorbell);
+	*needs_doorbell |= wr || lane->ready || lane_has_work(lane);
+	let_go(lane);
+	*needs_doorbell |= has_missed(lane);
+	return wr;
+}
+
+static bool accept(const struct packet *packet, void *adapter, void *data)
+{
+	struct lane *lane = data;
+	struct qp *qp = transport_glance(adapter, packet, (uint8_t)lane->index, lane->clock);
+
+	if (qp)
+		note(lane, qp->seat);
+	return qp;
+}
+
+/* True if that was all there was to do. */
+static bool look(struct lane *lane, bool *did)
+{
+	unsigned int count;
+	bool has_more;
+
+	if (!lane->spared || lane->ready || lane->flush_at != UINT64_MAX ||
+	    lane->late_count > LATE_MAX || ++lane->glances % TURN_EVERY == 0)
+		return false;
+	lane->is_telling_later = true;
+	count = samehost_glance(lane->samehost, accept, lane, &has_more);
+	lane->unanswered += count;
+	if (count) {
+		lane->spared = SPARED_LOOKS;
+		*did = true;
+	} else {
+		lane->spared--;
+	}
+	if ((!count || lane->unanswered >= UNANSWERED_MAX) && !acknowledge(lane))
+		return false;
+	return !has_more;
+}
+
+bool express_glance(struct lane *lane, bool *did)
+{
+	bool is_all;
+
+	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+		return false;
+	if (!lane_trylock(lane))
+		return false; /* somebody else looks; engine_poll() gives way */
+	atomic_store_explicit(&lane->polls,
+			      atomic_load_explicit(&lane->polls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	is_all = look(lane, did);
+	let_go(lane);
+	return is_all && !has_missed(lane);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The express path: a small SEND of an RC QP to a QP of this host, when nothing is in its way. It
+ * goes from the posting verb into a record of shared memory, and from there to the receive buffer,
+ * by a few checks at each end and without the packet that it stands for.
+ *
+ * It is RC nevertheless. A record has a PSN, and may bring the ACK of what its sender has executed.
+ * Both ends are left as by the packets that it stands for, so that records and packets may take
+ * turns at any message. What is not as it should be (a fence, a READ outstanding, no receive, a key
+ * that does not fit) is found before anything has changed, and the general path does it: posted
+ * again there, or taken in as those packets. A record that is lost is as a packet that is lost.
+ *
+ * What needs the time or a turn of its own is left to the host: transport_is_late().
+ *
+ * All of it is under the lane's lock.
+ */
+#ifndef TRANSPORT_EXPRESS_H
+#define TRANSPORT_EXPRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "transport/packet.h"
+#include "wire/headers.h"
+
+struct adapter;
+struct qp;
+struct send_queue;
+struct wire_packet;
+
+enum {
+	EXPRESS_BYTES = 256,  /* payload at most */
+	EXPRESS_WINDOW = 512, /* messages in flight, at most: the ring has room for them */
+	EXPRESS_SGE = 4,
+};
+
+enum express_flags {
+	EXPRESS_ACK = 1, /* `ack` counts */
+	EXPRESS_MESSAGE = 2,
+	EXPRESS_IMM = 4,
+	EXPRESS_SOLICITED = 8,
+};
+
+/* The head of a record, in the byte order of the host; the payload follows. */
+struct express {
+	uint32_t to; /* QP number, flags in the high byte */
+	uint32_t psn;
+	uint32_t ack; /* all up to this PSN is executed */
+	__be32 imm;
+	uint16_t pkey;
+	uint16_t reserved;
+};
+
+static inline uint32_t express_qpn(const struct express *express)
+{
+	return express->to & 0xffffff;
+}
+
+static inline uint8_t express_flags(const struct express *express)
+{
+	return express->to >> 24;
+}
+
+/* What counters count of the packet that it stands for: BTH to pad. */
+static inline uint32_t express_packet_bytes(uint32_t length, bool has_imm)
+{
+	return BTH_BYTES + (has_imm ? sizeof(__be32) : 0) + ((length + 3) & ~3u);
+}
+
+/*
+ * Posts what is fit for it of a list, and sends it. The first that is not, for the general path to
+ * post (or to refuse); NULL if that was all.
+ */
+struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox);
+
+/*
+ * The same where the peer is a QP of this process: executed at once, without a record or an ACK.
+ * All that went before has to be taken in there, and both lanes' locks are held.
+ */
+struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
+				    uint64_t now);
+
+/* Takes a record in. False if it has to go by the general path, and then nothing has changed. */
+bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
+		  uint64_t now);
+
+/*
+ * The ACK that is owed, as a record. False if there is no room, or if something else has to be
+ * answered: then the QP needs its turn.
+ */
+bool express_acknowledge(struct qp *qp, struct outbox *outbox);
+
+/* Of a work request, with the send queue's lock: whether anything is in its way, whether it is of
+ * the kind, whether there is room. */
+bool express_is_free(const struct qp *qp);
+bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *length);
+bool express_has_room(const struct send_queue *sq);
+
+/* Its payload; false if there is something to say about a key or an address. */
+bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to);
+
+/* The packets that a record stands for: an ACK, a request. False if it has none such. */
+bool express_ack_packet(const struct express *express, struct wire_packet *wire);
+bool express_request_packet(const struct express *express, const struct packet *packet,
+			    struct wire_packet *wire);
+
+#endif

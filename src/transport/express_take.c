@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receiving end of the express path. First everything is looked at: the QP, what is
+ * acknowledged, the receive work request and its keys. Then the payload goes to its place; then the
+ * ACK is taken, for no program may see a reply before its request has completed; and last the
+ * receive completes.
+ */
+#include "device/adapter.h"
+#include "device/memory.h"
+#include "device/mr.h"
+#include "transport/completion.h"
+#include "transport/express.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+/* Where the message goes. */
+struct target {
+	const struct recv_wqe *recv;
+	uint64_t wr_id;
+	uint32_t count;
+	struct {
+		char *place;
+		uint32_t length;
+	} pieces[EXPRESS_SGE];
+};
+
+static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return a->global.subnet_prefix == b->global.subnet_prefix &&
+	       a->global.interface_id == b->global.interface_id;
+}
+
+/* As a packet's is (9.6.1), and no event of it is due. */
+static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
+		       uint16_t pkey)
+{
+	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+	return qp->type == IBV_QPT_RC && (state == IBV_QPS_RTS || state == IBV_QPS_RTR) &&
+	       qp->has_communicated && pkey == qp->pkey && is_same(sgid, &qp->av.dgid) &&
+	       is_same(dgid, &qp->av.sgid);
+}
+
+/* It is for something in flight, of which nothing is answered with data, and all of it completes.
+ */
+static bool can_acknowledge(const struct qp *qp, uint32_t psn)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t count = psn_into(psn, requester->una);
+
+	return count < psn_into(requester->end, requester->una) && requester_is_alive(qp) &&
+	       requester->psn == requester->end && !requester->rd_count && !requester->has_failed &&
+	       !requester->recovery && !requester->responses && cq_has_room(qp->send_cq, count + 1);
+}
+
+static void acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	completer_acknowledge(qp, psn & PSN_MASK, now);
+	requester->ack_deadline = NO_DEADLINE;
+	requester->is_untimed = requester->una != requester->end;
+}
+
+/* The next message, and the responder has nothing else in mind. */
+static bool is_expected(const struct qp *qp, const struct express *express)
+{
+	const struct responder *responder = qp->responder;
+
+	return express->psn == responder->psn && responder->message == MESSAGE_NONE &&
+	       !responder->has_recv && !responder->has_told && !responder->requests &&
+	       !responder->is_fatal && !qp->ledger &&
+	       (!responder->is_owed || aeth_kind(responder->syndrome) == AETH_ACK) &&
+	       !qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_RECV)] &&
+	       cq_has_room(qp->recv_cq, 1);
+}
+
+/*
+ * The receive work request. Of an SRQ it is taken at once, for others take from it as well; from
+ * then on the responder has it, as if the message had begun.
+ */
+static const struct recv_wqe *find_receive(struct qp *qp)
+{
+	struct responder *responder = qp->responder;
+
+	if (!qp->srq)
+		return recv_queue_first(&qp->rq);
+	if (qp->srq->type != IBV_SRQT_BASIC || srq_take(qp->srq, &responder->recv))
+		return NULL;
+	responder->has_recv = true;
+	cursor_reset(&responder->scatter);
+	return &responder->recv;
+}
+
+/* Its elements, as far as the message reaches. */
+static bool resolve(const struct qp *qp, const struct recv_wqe *recv, uint32_t length,
+		    struct target *target)
+{
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+
+	target->recv = recv;
+	target->wr_id = recv->wr_id;
+	target->count = 0;
+	if (recv->length < length)
+		return false;
+	for (uint32_t i = 0; length; i++) {
+		const struct ibv_sge *sge = &recv->sge[i];
+		uint32_t piece = length < sge->length ? length : sge->length;
+		char *place;
+
+		if (i >= EXPRESS_SGE)
+			return false;
+		if (!piece)
+			continue;
+		if (mr_resolve_local(qp->adapter, pd, sge->lkey, sge->addr, piece,
+				     IBV_ACCESS_LOCAL_WRITE, &place) ||
+		    !place)
+			return false;
+		target->pieces[target->count].place = place;
+		target->pieces[target->count++].length = piece;
+		length -= piece;
+	}
+	return true;
+}
+
+static bool store(const struct target *target, const uint8_t *from)
+{
+	for (uint32_t i = 0; i < target->count; i++) {
+		if (memory_store(target->pieces[i].place, from, target->pieces[i].length))
+			return false;
+		from += target->pieces[i].length;
+	}
+	return true;
+}
+
+static void owe(struct qp *qp, uint32_t psn)
+{
+	struct responder *responder = qp->responder;
+
+	responder->is_owed = true;
+	responder->syndrome = AETH_ACK | AETH_CREDIT_NONE;
+	responder->answer_psn = psn;
+}
+
+static void complete(struct qp *qp, const struct express *express, const struct target *target,
+		     uint32_t length, uint64_t now)
+{
+	struct responder *responder = qp->responder;
+	uint8_t flags = express_flags(express);
+	struct cqe cqe = {
+	    .wc = {.wr_id = target->wr_id,
+		   .status = IBV_WC_SUCCESS,
+		   .opcode = IBV_WC_RECV,
+		   .byte_len = length,
+		   .qp_num = qp->number,
+		   .src_qp = qp->attr.dest_qp_num,
+		   .pkey_index = qp->attr.pkey_index,
+		   .sl = qp->av.sl},
+	    .timestamp = now,
+	};
+
+	if (flags & EXPRESS_IMM) {
+		cqe.wc.imm_data = express->imm;
+		cqe.wc.wc_flags = IBV_WC_WITH_IMM;
+	}
+	if (qp->srq)
+		responder->has_recv = false;
+	else
+		recv_queue_drop(&qp->rq);
+	responder->psn = psn_next(express->psn);
+	responder->msn = (responder->msn + 1) & PSN_MASK;
+	responder->has_acknowledged = true;
+	push_completion(qp, qp->recv_cq, &cqe, flags & EXPRESS_SOLICITED);
+}
+
+static void count(struct qp *qp, const struct express *express, uint32_t length)
+{
+	struct transport_counters *counters = &qp->requester->counters;
+	uint8_t flags = express_flags(express);
+
+	if (flags & EXPRESS_MESSAGE) {
+		counters->received_packets++;
+		counters->received_bytes += express_packet_bytes(length, flags & EXPRESS_IMM);
+	}
+	if (flags & EXPRESS_ACK) {
+		counters->received_packets++;
+		counters->received_bytes += opcode_get(OP_ACKNOWLEDGE)->header_bytes;
+	}
+}
+
+static bool has_target(struct qp *qp, const struct express *express, uint32_t length,
+		       struct target *target)
+{
+	const struct recv_wqe *recv;
+
+	if (!is_expected(qp, express) || length > EXPRESS_BYTES || length > qp->mtu)
+		return false;
+	recv = find_receive(qp);
+	return recv && resolve(qp, recv, length, target);
+}
+
+bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
+		  uint64_t now)
+{
+	const uint8_t *payload = packet->bth + sizeof(*express);
+	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
+	uint8_t flags = express_flags(express);
+	struct target target;
+
+	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey))
+		return false;
+	if (flags & EXPRESS_ACK && !can_acknowledge(qp, express->ack))
+		return false;
+	if (flags & EXPRESS_MESSAGE &&
+	    (!has_target(qp, express, length, &target) || !store(&target, payload)))
+		return false;
+	count(qp, express, length);
+	if (flags & EXPRESS_ACK)
+		acknowledge(qp, express->ack, now);
+	/* a completion too many may have ended the QP */
+	if (flags & EXPRESS_MESSAGE &&
+	    is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey)) {
+		owe(qp, express->psn);
+		complete(qp, express, &target, length, now);
+	}
+	return true;
+}
+
+/* ---- within a process ---- */
+
+/* Nothing is under way, and the peer waits for nothing: no program sees a reply before its request
+ * has completed. */
+static bool is_direct(const struct qp *qp, const struct qp *peer, const struct ibv_send_wr *wr)
+{
+	const struct requester *requester = qp->requester;
+	bool is_told = wr->send_flags & IBV_SEND_SIGNALED || qp->sq_sig_all;
+
+	return express_is_free(qp) && !responder_has_work(qp) && express_has_room(&qp->sq) &&
+	       requester->una == requester->end &&
+	       !qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_SEND)] &&
+	       (!is_told || cq_has_room(qp->send_cq, qp->send_cq == peer->recv_cq ? 2 : 1)) &&
+	       is_welcome(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey);
+}
+
+/* The work request is done before anybody sees it. */
+static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+			  uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	bool is_told = wr->send_flags & IBV_SEND_SIGNALED || qp->sq_sig_all;
+	struct cqe cqe = {
+	    .wc = {.wr_id = wr->wr_id,
+		   .status = IBV_WC_SUCCESS,
+		   .opcode = IBV_WC_SEND,
+		   .byte_len = length,
+		   .qp_num = qp->number},
+	    .timestamp = now,
+	};
+
+	requester->psn = requester->una = requester->end = psn_next(requester->end);
+	requester->current++;
+	requester->was_told = is_told;
+	requester->counters.expressed++;
+	requester->counters.sent_packets++;
+	requester->counters.sent_bytes +=
+	    express_packet_bytes(length, wr->opcode == IBV_WR_SEND_WITH_IMM);
+	qp->sq.next++;
+	atomic_store_explicit(&qp->sq.tail, qp->sq.next, memory_order_release);
+	atomic_store_explicit(&qp->sq.head, qp->sq.next, memory_order_release);
+	if (is_told)
+		push_completion(qp, qp->send_cq, &cqe, false);
+}
+
+static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now)
+{
+	uint8_t payload[EXPRESS_BYTES], flags = EXPRESS_MESSAGE;
+	struct express express = {.psn = qp->requester->end, .imm = wr->imm_data};
+	struct target target;
+	uint32_t length;
+
+	if (!is_direct(qp, peer, wr) || !express_is_fit(qp, wr, &length) ||
+	    !express_gather(qp, wr, payload) || !has_target(peer, &express, length, &target) ||
+	    !store(&target, payload))
+		return false;
+	flags |= wr->opcode == IBV_WR_SEND_WITH_IMM ? EXPRESS_IMM : 0;
+	flags |= wr->send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
+	express.to = (uint32_t)flags << 24;
+	count(peer, &express, length);
+	complete_send(qp, wr, length, now);
+	complete(peer, &express, &target, length, now);
+	return true;
+}
+
+struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
+				    uint64_t now)
+{
+	if (!sq_try_begin(qp))
+		return wr;
+	while (wr && execute(qp, peer, wr, now))
+		wr = wr->next;
+	sq_commit(qp);
+	return wr;
+}
