@@ -40,13 +40,14 @@ static void without_a_device_there_is_neither_list_nor_channel(void **state)
 	assert_int_equal(interface_up("lo"), 0);
 }
 
-/* From now on no descriptor can be opened, until the limit is `before` again. */
+/* From now on no descriptor can be opened, until the limit is `before` again. (poll() goes by it as
+ * well: it is not 0.) */
 static struct rlimit use_up_descriptors(void)
 {
 	struct rlimit before, now;
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-	now = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+	now = (struct rlimit){.rlim_cur = STDERR_FILENO + 1, .rlim_max = before.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
 	return before;
 }
