@@ -43,7 +43,7 @@ struct flying {
 	struct av av;
 	size_t size;
 	bool is_express;
-	uint8_t bytes[PAIR_BYTES];
+	_Alignas(uint64_t) uint8_t bytes[PAIR_BYTES]; /* as in a ring */
 };
 
 struct pair;
@@ -76,7 +76,7 @@ struct pair {
 	uint32_t room; /* of the outbox, packets until the next turn; UINT32_MAX: endless */
 	struct flying *packets;
 	uint32_t first, count;
-	uint8_t scratch[PAIR_BYTES];
+	_Alignas(uint64_t) uint8_t scratch[PAIR_BYTES];
 	char trace[PAIR_TRACE];
 	/* Returns how many copies arrive; may change the packet. NULL: one. */
 	int (*meddle)(struct pair *pair, struct side *from, struct flying *packet);
