@@ -118,6 +118,12 @@ bool engine_glance(struct cq *cq);
  */
 bool engine_poll(struct cq *cq);
 
+/*
+ * This thread was told of a completion. What its peer had sent before is to be there as well, on
+ * whichever QP: the next poll that finds its CQ empty waits for who is just taking it in.
+ */
+void engine_was_told(void);
+
 /* QPs of any lane may complete here: that of an XRC SRQ. */
 void engine_tie_cq(struct cq *cq);
 

@@ -178,6 +178,9 @@ void lane_doorbell(struct lane *lane, struct seat *seat);
  * in looks at shared memory. */
 enum { LANE_SOCKET_LOOK = 16 }; /* a look at a socket, in that unit */
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent);
+
+/* Takes in all that has come, or waits until who is at it has. True if there was something. */
+bool lane_catch_up(struct lane *lane);
 void lane_will_sleep(struct lane *lane);
 
 /* For those who share cores (yield.h): says to the neighbours which thread polls this lane and

@@ -467,6 +467,29 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	return did;
 }
 
+/* The number of packets that were waiting. With the lock held. */
+static unsigned int turn(struct lane *lane, bool is_thread)
+{
+	uint64_t now = lane_now();
+	unsigned int count = look_around(lane, now, is_thread);
+
+	count += receive_near(lane, now);
+	lane_run(lane, now);
+	return count;
+}
+
+bool lane_catch_up(struct lane *lane)
+{
+	bool did;
+
+	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
+		return false;
+	lane_lock(lane);
+	did = turn(lane, false);
+	lane_unlock(lane);
+	return did;
+}
+
 void lane_will_sleep(struct lane *lane)
 {
 	atomic_store_explicit(&lane->seen, 0, memory_order_relaxed);
@@ -476,17 +499,6 @@ void lane_will_sleep(struct lane *lane)
 
 /* ---- the lane's thread ---- */
 
-/* The number of packets that were waiting. With the lock held. */
-static unsigned int turn(struct lane *lane)
-{
-	uint64_t now = lane_now();
-	unsigned int count = look_around(lane, now, true);
-
-	count += receive_near(lane, now);
-	lane_run(lane, now);
-	return count;
-}
-
 static void park(struct lane *lane)
 {
 	struct epoll_event event;
@@ -494,7 +506,7 @@ static void park(struct lane *lane)
 
 	lane_lock(lane);
 	samehost_stay_awake(lane->samehost);
-	turn(lane);
+	turn(lane, true);
 	is_quiet = samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
 	if (is_quiet && !atomic_load(&lane->has_poller) && !atomic_load(&lane->is_stopping))
@@ -507,7 +519,7 @@ static void take_over(struct lane *lane)
 {
 	lane_lock(lane);
 	atomic_store(&lane->has_poller, false);
-	if (turn(lane) && lane->patience < PATIENCE_MAX_NS)
+	if (turn(lane, true) && lane->patience < PATIENCE_MAX_NS)
 		lane->patience *= 2;
 	lane_unlock(lane);
 }
@@ -529,7 +541,7 @@ static void nap(struct lane *lane)
 		return;
 	lane_lock(lane);
 	if (is_kicked)
-		turn(lane);
+		turn(lane, true);
 	else
 		lane->patience = PATIENCE_NS;
 	lane_unlock(lane);
@@ -543,7 +555,7 @@ static void pay_all_debts(struct lane *lane)
 
 	do {
 		lane_lock(lane);
-		turn(lane);
+		turn(lane, true);
 		is_owing = lane->ready;
 		lane_unlock(lane);
 	} while (is_owing && lane_now() < until && usleep(DEBT_LOOK_US) == 0);

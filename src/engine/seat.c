@@ -4,6 +4,7 @@
  * its lane, as it tells the steering program which socket takes its packets.
  */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <stdlib.h>
 
 #include <sched.h>
@@ -29,6 +30,7 @@
 #include "transport/transport.h"
 
 static _Thread_local struct yield yield;
+static _Thread_local unsigned int told; /* lanes that this thread has not caught up with since */
 
 static int refuse_forked(void)
 {
@@ -416,12 +418,20 @@ static void give_way(struct engine *engine, unsigned int lanes)
 	}
 }
 
+void engine_was_told(void)
+{
+	told = UINT_MAX;
+}
+
 bool engine_poll(struct cq *cq)
 {
 	struct engine *engine = station_of(cq->adapter)->engine;
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed), rest;
 	bool happened = false;
 
+	for (rest = lanes & told; rest; rest &= rest - 1)
+		happened |= lane_catch_up(engine->lanes[__builtin_ctz(rest)]);
+	told &= ~lanes;
 	for (rest = lanes; rest; rest &= rest - 1)
 		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield.idle);
 	if (happened) {
@@ -448,7 +458,7 @@ bool engine_glance(struct cq *cq)
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
 	bool is_all = true, happened = false;
 
-	if (!engine->neighbours.has_express || yield_is_due(&yield))
+	if (!engine->neighbours.has_express || lanes & told || yield_is_due(&yield))
 		return false;
 	for (; lanes; lanes &= lanes - 1)
 		is_all &= express_glance(engine->lanes[__builtin_ctz(lanes)], &happened);

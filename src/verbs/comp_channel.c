@@ -116,8 +116,10 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 	struct channel *channel = channel_of(ibv);
 
 	for (;;) {
-		if (take_locked(channel, cq, cq_context))
+		if (take_locked(channel, cq, cq_context)) {
+			engine_was_told();
 			return 0;
+		}
 		if (event_fd_wait(ibv->fd))
 			return -1;
 	}

@@ -27,6 +27,7 @@
 #include "device/mr.h"
 #include "device/pd.h"
 #include "engine/engine.h"
+#include "engine/lane.h"
 #include "engine/meeting.h"
 #include "explain/reason.h"
 #include "link/udp.h"
@@ -610,6 +611,46 @@ static int only_the_parent_goes_on(void **state)
 	return 0;
 }
 
+/* ---- polls, while somebody else makes progress ---- */
+
+static atomic_bool has_lock, has_let_go;
+
+static void *hold_lane(void *lane)
+{
+	atomic_store(&has_let_go, false);
+	lane_lock(lane);
+	atomic_store(&has_lock, true);
+	poll(NULL, 0, 50);
+	atomic_store(&has_let_go, true);
+	lane_unlock(lane);
+	return NULL;
+}
+
+static bool poll_waits(struct side *of)
+{
+	pthread_t holder;
+	bool has_waited;
+
+	atomic_store(&has_lock, false);
+	assert_int_equal(pthread_create(&holder, NULL, hold_lane, of->qp->seat->lane), 0);
+	while (!atomic_load(&has_lock))
+		sched_yield();
+	engine_poll(of->cq);
+	has_waited = atomic_load(&has_let_go);
+	assert_int_equal(pthread_join(holder, NULL), 0);
+	return has_waited;
+}
+
+static void who_was_told_of_a_completion_catches_up_once(void **state)
+{
+	side_open(&side, IBV_QPT_RC);
+	assert_false(poll_waits(&side));
+	engine_was_told();
+	assert_true(poll_waits(&side));
+	assert_false(poll_waits(&side));
+	side_close(&side);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -621,6 +662,7 @@ int main(void)
 	    TEST(or_udp_where_that_is_off),
 	    TEST(a_process_may_exit_with_all_open),
 	    TEST(threads_share_the_lanes),
+	    TEST(who_was_told_of_a_completion_catches_up_once),
 	    TEST(a_packet_that_another_process_passes_on_arrives),
 	    TEST(changes_of_the_interface_reach_the_port),
 	    TEST(a_child_of_fork_starts_anew),
