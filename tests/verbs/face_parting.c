@@ -56,8 +56,8 @@ static void meet(int line)
 	assert_int_equal(read(line, &own, 1), 1);
 }
 
-/* What the program polls has come in, whatever its lanes' threads had of the processor; and the ring
- * to the peer is full. */
+/* What the program polls has come in, whatever its lanes' threads had of the processor; and the
+ * ring to the peer is full. */
 static void take_in(void)
 {
 	double until = seconds() + WAIT_US * 1e-6;
