@@ -6,17 +6,14 @@
  * of ib_write_bw does not); `h` huge pages are asked for; `d` the target's memory is the device's.
  */
 #define _GNU_SOURCE
-#include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "rc.h"
 
 enum { RECEIVES = 256, HUGE_PAGE = 2 << 20 };
 
@@ -41,14 +38,6 @@ static struct ibv_qp *qp;
 static struct ibv_mr *mr;
 static char *buffer;
 static size_t size;
-
-static void need(int fine, const char *what)
-{
-	if (fine)
-		return;
-	perror(what);
-	exit(1);
-}
 
 static int has(char option)
 {
@@ -81,7 +70,6 @@ static void make_memory(struct ibv_context *context)
 
 static void open_side(void)
 {
-	struct ibv_device **list;
 	struct ibv_context *context;
 	struct ibv_qp_init_attr init = {
 	    .cap = {.max_send_wr = 256,
@@ -90,12 +78,8 @@ static void open_side(void)
 		    .max_recv_sge = 1},
 	    .qp_type = IBV_QPT_RC,
 	};
-	int devices;
 
-	list = ibv_get_device_list(&devices);
-	need(list && devices > 0, "device");
-	context = ibv_open_device(list[devices - 1]);
-	need(context != NULL, "open");
+	context = open_last_device();
 	pd = ibv_alloc_pd(context);
 	cq = ibv_create_cq(context, 1024, NULL, NULL, 0);
 	need(pd && cq, "set up");
@@ -110,40 +94,13 @@ static void open_side(void)
 
 static void connect_side(void)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_INIT,
-	    .port_num = 1,
-	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-	};
+	struct rc rc = {.mtu = IBV_MTU_4096, .depth = 16, .timeout = 14};
 
 	while (!atomic_load(&peer->is_told))
 		usleep(100);
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "INIT");
-	attr = (struct ibv_qp_attr){
-	    .qp_state = IBV_QPS_RTR,
-	    .path_mtu = IBV_MTU_4096,
-	    .dest_qp_num = peer->qpn,
-	    .max_dest_rd_atomic = 16,
-	    .min_rnr_timer = 1,
-	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .hop_limit = 1}},
-	};
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	attr = (struct ibv_qp_attr){
-	    .qp_state = IBV_QPS_RTS,
-	    .timeout = 14,
-	    .retry_cnt = 7,
-	    .rnr_retry = 7,
-	    .max_rd_atomic = 16,
-	};
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+	rc.peer = peer->qpn;
+	rc.gid = peer->gid;
+	rc_connect(qp, &rc);
 }
 
 static void wait_ready(void)
@@ -176,16 +133,6 @@ static void post_send(void)
 	need(!ibv_post_send(qp, &wr, &bad), "send");
 }
 
-static int take(void)
-{
-	struct ibv_wc wc[16];
-	int count = ibv_poll_cq(cq, 16, wc);
-
-	for (int i = 0; i < count; i++)
-		need(wc[i].status == IBV_WC_SUCCESS, ibv_wc_status_str(wc[i].status));
-	return count;
-}
-
 static void serve(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -201,18 +148,10 @@ static void serve(void)
 			usleep(1000);
 			continue;
 		}
-		for (int arrived = take(); arrived > 0; arrived--)
+		for (int arrived = rc_take(cq); arrived > 0; arrived--)
 			post_recv();
 	}
 	exit(0);
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 int main(int argc, char **argv)
@@ -221,9 +160,7 @@ int main(int argc, char **argv)
 	long posted = 0, sent = 0, warm;
 	double begin = 0;
 
-	opcode = argc > 1 && argv[1][0] == 'w'	 ? IBV_WR_RDMA_WRITE
-		 : argc > 1 && argv[1][0] == 'r' ? IBV_WR_RDMA_READ
-						 : IBV_WR_SEND;
+	opcode = rc_opcode(argc > 1 ? argv[1] : "send");
 	size = argc > 2 ? (size_t)atol(argv[2]) : 8;
 	options = argc > 5 ? argv[5] : "";
 	board =
@@ -246,7 +183,7 @@ int main(int argc, char **argv)
 			post_send();
 			posted++;
 		}
-		sent += take();
+		sent += rc_take(cq);
 	}
 	printf("%.0f\n", (now() - begin) / (double)count);
 	atomic_store(&board->is_over, 1);

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * scale WHAT N ...: what grows with the number of things. Prints one JSON object.
- *	qps N SEND RECV		N queue pairs in each of two processes, of SEND and RECV work
- *requests: messages of 8 B on all of them in turn, and the memory of each regions N		N
- *memory regions: registering, writing through all of them, ending them processes N		N
- *processes, each connected to each other one threads N		N threads, each with a pair of queue
- *pairs and a CQ of its own copies N		the same by N processes of one thread, to compare
- *with Processes are forked before the first verb and meet in memory that they share.
+ *
+ * - qps N SEND RECV: N queue pairs in each of two processes, of SEND and RECV work requests:
+ *   messages of 8 B on all of them in turn, and the memory of each
+ * - regions N: memory regions: registering, writing through all of them, ending them
+ * - processes N: each connected to each other one
+ * - threads N: each with a pair of queue pairs and a CQ of its own
+ * - copies N: the same by N processes of one thread, to compare with
+ *
+ * Processes are forked before the first verb and meet in memory that they share.
  */
+#include <dirent.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <dirent.h>
-#include <infiniband/verbs.h>
-#include <signal.h>
+#include "rc.h"
 
 enum {
 	MESSAGE = 8,
@@ -53,22 +52,6 @@ struct user {
 };
 
 static struct shared *shared;
-
-static void need(int fine, const char *what)
-{
-	if (fine)
-		return;
-	perror(what);
-	_exit(1);
-}
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* Of the resident set what is not a file's, in bytes. */
 static double memory(void)
@@ -119,14 +102,7 @@ static void make_cqs(struct user *user, int entries)
 
 static void open_user(struct user *user, int entries)
 {
-	struct ibv_device **list;
-	int devices;
-
-	list = ibv_get_device_list(&devices);
-	need(list && devices > 0, "device");
-	user->context = ibv_open_device(list[devices - 1]);
-	need(user->context != NULL, "open");
-	ibv_free_device_list(list);
+	user->context = open_last_device();
 	user->pd = ibv_alloc_pd(user->context);
 	need(user->pd && !ibv_query_gid(user->context, 1, 0, &user->gid), "set up");
 	make_cqs(user, entries);
@@ -161,35 +137,15 @@ static struct ibv_qp *make_qp(struct user *user, uint32_t sends, uint32_t receiv
 
 static void connect(struct user *user, struct ibv_qp *qp, uint32_t peer)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "INIT");
-	attr = (struct ibv_qp_attr){
-	    .qp_state = IBV_QPS_RTR,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = peer,
-	    .max_dest_rd_atomic = 1,
-	    .min_rnr_timer = 1,
-	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = user->gid, .hop_limit = 1}},
-	};
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	attr = (struct ibv_qp_attr){
-	    .qp_state = IBV_QPS_RTS,
+	struct rc rc = {
+	    .peer = peer,
+	    .gid = user->gid,
+	    .mtu = IBV_MTU_1024,
+	    .depth = 1,
 	    .timeout = 18, /* a second: 64 processes wait for cores */
-	    .retry_cnt = 7,
-	    .rnr_retry = 7,
-	    .max_rd_atomic = 1,
 	};
-	need(!ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+
+	rc_connect(qp, &rc);
 }
 
 static struct ibv_sge sge_of(const struct user *user)
@@ -216,16 +172,6 @@ static void post_recv(const struct user *user, struct ibv_qp *qp)
 
 	need(!(user->srq ? ibv_post_srq_recv(user->srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad)),
 	     "receive");
-}
-
-static int take(struct ibv_cq *cq)
-{
-	struct ibv_wc wc[16];
-	int count = ibv_poll_cq(cq, 16, wc);
-
-	for (int i = 0; i < count; i++)
-		need(wc[i].status == IBV_WC_SUCCESS, ibv_wc_status_str(wc[i].status));
-	return count;
 }
 
 static void meet(void)
@@ -290,7 +236,7 @@ static void send_on_all(const struct user *user, struct ibv_qp **qps, int count)
 	while (sent < MESSAGES) {
 		for (; posted < MESSAGES && posted - sent < IN_FLIGHT; posted++)
 			post_send(user, qps[posted % count]);
-		sent += take(user->cq);
+		sent += rc_take(user->cq);
 	}
 }
 
@@ -299,7 +245,7 @@ static void receive_on_all(const struct user *user)
 	long received = 0;
 
 	while (received < MESSAGES) {
-		int count = take(user->recv_cq);
+		int count = rc_take(user->recv_cq);
 
 		received += count;
 		while (count--)
@@ -379,7 +325,7 @@ static void write_through(const struct user *user, struct ibv_qp *qp, struct ibv
 		wr.wr.rdma.remote_addr = (uintptr_t)to->addr + 64;
 		wr.wr.rdma.rkey = to->rkey;
 		need(!ibv_post_send(qp, &wr, &bad), "write");
-		while (!take(user->cq))
+		while (!rc_take(user->cq))
 			;
 	}
 }
@@ -430,9 +376,9 @@ static void exchange_rounds(const struct user *user, struct ibv_qp **qps, int nu
 		for (int i = 1; i < count; i++)
 			post_send(user, qps[(number + i) % count]);
 		while (sent < due || received < due) {
-			int arrived = take(user->recv_cq);
+			int arrived = rc_take(user->recv_cq);
 
-			sent += take(user->cq);
+			sent += rc_take(user->cq);
 			received += arrived;
 			while (arrived--)
 				post_recv(user, NULL);
@@ -491,8 +437,8 @@ static double exchange(struct user *user)
 		       posted - sent < IN_FLIGHT;
 		     posted++)
 			post_send(user, a);
-		sent += take(user->cq);
-		arrived = take(user->recv_cq);
+		sent += rc_take(user->cq);
+		arrived = rc_take(user->recv_cq);
 		received += arrived;
 		while (arrived--)
 			post_recv(user, b);
