@@ -2,8 +2,9 @@
 /*
  * scale WHAT N ...: what grows with the number of things. Prints one JSON object.
  *
- * - qps N SEND RECV: N queue pairs in each of two processes, of SEND and RECV work requests:
- *   messages of 8 B on all of them in turn, and the memory of each
+ * - qps N SEND RECV: N queue pairs in each of two processes, of SEND and RECV work requests: what
+ *   making them takes, time and memory; with RECV 0 they have an SRQ, and messages of 8 B go over
+ *   all of them in turn
  * - regions N: memory regions: registering, writing through all of them, ending them
  * - processes N: each connected to each other one
  * - threads N: each with a pair of queue pairs and a CQ of its own
