@@ -23,6 +23,12 @@ struct av {
 	uint8_t sl;
 };
 
+static inline bool gid_is_same(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return a->global.subnet_prefix == b->global.subnet_prefix &&
+	       a->global.interface_id == b->global.interface_id;
+}
+
 static inline bool gid_is_ipv4(const union ibv_gid *gid)
 {
 	return gid->global.subnet_prefix == 0 && gid->raw[8] == 0 && gid->raw[9] == 0 &&

@@ -374,9 +374,8 @@ static int enlist(struct qp *qp)
 			break;
 		table_remove(&adapter->qps, index);
 	}
-	if (!ret)
-		adapter->recent_qps[adapter->recent_qp++ % RECENT_QPS] = index;
 	if (!ret) {
+		adapter->recent_qps[adapter->recent_qp++ % RECENT_QPS] = index;
 		qp->number = adapter->slot << QPN_SLOT_SHIFT | index;
 		qp->ibv.qp_num = qp->number;
 		qp->ibv.handle = qp->number;

@@ -132,15 +132,12 @@ static void let_go_after_all(struct lane *lane)
 /* The peer, if it is of this process and everything for it has arrived. */
 static struct qp *find_peer(struct lane *lane, const struct qp *qp)
 {
-	uint32_t peer = qp->attr.dest_qp_num, slot = peer >> QPN_SLOT_SHIFT;
-	struct qp *found;
+	struct qp *peer = seat_find_peer(qp);
 
-	if (slot != qp->adapter->slot || peer <= QPN_GSI ||
-	    !samehost_is_local(lane->samehost, &qp->av) ||
-	    !samehost_is_taken(lane->samehost, slot, samehost_way(peer)))
-		return NULL;
-	found = adapter_find_qp(qp->adapter, peer);
-	return found && found->seat && found->type == IBV_QPT_RC ? found : NULL;
+	return peer && samehost_is_taken(lane->samehost, qp->adapter->slot,
+					 samehost_way(peer->number))
+		   ? peer
+		   : NULL;
 }
 
 /* Both ends are of this process. */

@@ -13,6 +13,7 @@
 #include "device/mr.h"
 #include "device/pd.h"
 #include "device/qp.h"
+#include "engine/progress.h"
 #include "engine/reachable.h"
 #include "engine/state.h"
 #include "link/directory.h"
@@ -259,16 +260,13 @@ enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
 	return reach_other(qp, &question, op);
 }
 
-/* A QP that was found stays, as who destroys it takes our lane's lock first. Its own is not waited
- * for: its holder may be waiting for ours. */
+/* The peer's lock is not waited for: its holder may be waiting for ours. */
 struct qp *reachable_enter_peer(struct qp *qp)
 {
 	struct lane *lane = qp->seat->lane;
-	struct qp *peer = adapter_find_qp(qp->adapter, qp->attr.dest_qp_num);
+	struct qp *peer = reachable_of(qp->adapter) ? seat_find_peer(qp) : NULL;
 
-	if (!peer || peer == qp || !reachable_of(qp->adapter) ||
-	    !samehost_is_local(lane->samehost, &qp->av) ||
-	    atomic_load(&peer->state) == IBV_QPS_RESET)
+	if (!peer || peer == qp || atomic_load(&peer->state) == IBV_QPS_RESET)
 		return NULL;
 	if (peer->seat->lane != lane && !lane_trylock(peer->seat->lane))
 		return NULL;

@@ -60,6 +60,16 @@ static void count_seat(struct cq *cq, uint32_t lane)
 		cq->first_lane = lane;
 }
 
+struct qp *seat_find_peer(const struct qp *qp)
+{
+	struct qp *peer = adapter_find_qp(qp->adapter, qp->attr.dest_qp_num);
+
+	return peer && peer->seat && peer->type == IBV_QPT_RC &&
+		       samehost_is_local(qp->seat->lane->samehost, &qp->av)
+		   ? peer
+		   : NULL;
+}
+
 uint32_t seat_choose_lane(struct adapter *adapter, const struct qp *qp, uint32_t *lanes)
 {
 	struct engine *engine = station_of(adapter)->engine;

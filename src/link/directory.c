@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "device/av.h"
 #include "device/port.h"
 #include "link/directory.h"
 
@@ -106,15 +107,11 @@ static bool copy(const struct entry *entry, uint64_t words[ENTRY_WORDS])
 	return atomic_load_explicit(&entry->version, memory_order_relaxed) == version;
 }
 
-static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 static bool qp_takes(const struct directory_qp *qp, const struct directory_question *question)
 {
 	return qp->qpn == question->dest_qpn && qp->dest_qpn == question->qpn &&
-	       is_same(&qp->gid, &question->dest_gid) && is_same(&qp->dest_gid, &question->gid) &&
+	       gid_is_same(&qp->gid, &question->dest_gid) &&
+	       gid_is_same(&qp->dest_gid, &question->gid) &&
 	       pkey_is_match((uint16_t)qp->pkey, question->pkey) && !(question->need & ~qp->access);
 }
 

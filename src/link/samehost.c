@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <urcu/compiler.h>
 
+#include "device/av.h"
 #include "device/limits.h"
 #include "link/assist.h"
 #include "link/reach.h"
@@ -152,23 +153,17 @@ static struct samehost *samehost_of(struct outbox *outbox)
 	return caa_container_of(outbox, struct samehost, outbox);
 }
 
-static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return a->global.subnet_prefix == b->global.subnet_prefix &&
-	       a->global.interface_id == b->global.interface_id;
-}
-
 static const struct local *local_find(const struct samehost *samehost, const union ibv_gid *gid)
 {
 	for (uint32_t i = 0; i < samehost->local_count; i++)
-		if (is_same(&samehost->locals[i].gid, gid))
+		if (gid_is_same(&samehost->locals[i].gid, gid))
 			return &samehost->locals[i];
 	return NULL;
 }
 
 bool samehost_is_local(const struct samehost *samehost, const struct av *av)
 {
-	return is_same(&av->sgid, &av->dgid) || local_find(samehost, &av->dgid);
+	return gid_is_same(&av->sgid, &av->dgid) || local_find(samehost, &av->dgid);
 }
 
 /* Who has no channel to offer now may have one later: another process, in the same slot. */
@@ -212,7 +207,7 @@ static bool has_address(const struct channel *channel, const struct av *av)
 {
 	const struct channel_address *sent = &channel->sent;
 
-	return is_same(&sent->dgid, &av->dgid) && is_same(&sent->sgid, &av->sgid) &&
+	return gid_is_same(&sent->dgid, &av->dgid) && gid_is_same(&sent->sgid, &av->sgid) &&
 	       sent->traffic_class == av->traffic_class && sent->hop_limit == av->hop_limit &&
 	       sent->flow_label == av->flow_label;
 }

@@ -6,6 +6,7 @@
  * receive completes.
  */
 #include "device/adapter.h"
+#include "device/av.h"
 #include "device/memory.h"
 #include "device/mr.h"
 #include "transport/completion.h"
@@ -24,12 +25,6 @@ struct target {
 	} pieces[EXPRESS_SGE];
 };
 
-static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return a->global.subnet_prefix == b->global.subnet_prefix &&
-	       a->global.interface_id == b->global.interface_id;
-}
-
 /* As a packet's is (9.6.1), and no event of it is due. */
 static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
 		       uint16_t pkey)
@@ -37,8 +32,8 @@ static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const uni
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
 
 	return qp->type == IBV_QPT_RC && (state == IBV_QPS_RTS || state == IBV_QPS_RTR) &&
-	       qp->has_communicated && pkey == qp->pkey && is_same(sgid, &qp->av.dgid) &&
-	       is_same(dgid, &qp->av.sgid);
+	       qp->has_communicated && pkey == qp->pkey && gid_is_same(sgid, &qp->av.dgid) &&
+	       gid_is_same(dgid, &qp->av.sgid);
 }
 
 /* It is for something in flight, of which nothing is answered with data, and all of it completes.

@@ -4,6 +4,7 @@
  * of one packet, but for its length. A receive that was taken for nothing stays the responder's for
  * the message that now comes by packets.
  */
+#include "device/av.h"
 #include "device/port.h"
 #include "device/srq.h"
 #include "transport/inside.h"
@@ -25,11 +26,6 @@ bool inside_may(const struct qp *qp, const struct send_wqe *wqe)
 	       !qp->requester->has_credits && reach_is_free(qp, wqe);
 }
 
-static bool is_same(const union ibv_gid *a, const union ibv_gid *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 /* What the checks of a packet on its way in come to, and that nothing is in progress. */
 static bool takes(const struct qp *peer, const struct qp *qp)
 {
@@ -38,8 +34,8 @@ static bool takes(const struct qp *peer, const struct qp *qp)
 
 	return peer->type == IBV_QPT_RC && peer->has_communicated &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD) &&
-	       peer->attr.dest_qp_num == qp->number && is_same(&peer->av.dgid, &qp->av.sgid) &&
-	       is_same(&peer->av.sgid, &qp->av.dgid) && pkey_is_match(peer->pkey, qp->pkey) &&
+	       peer->attr.dest_qp_num == qp->number && gid_is_same(&peer->av.dgid, &qp->av.sgid) &&
+	       gid_is_same(&peer->av.sgid, &qp->av.dgid) && pkey_is_match(peer->pkey, qp->pkey) &&
 	       !(peer->srq && peer->srq->type == IBV_SRQT_TM) &&
 	       responder->message == MESSAGE_NONE && !responder->is_fatal &&
 	       responder->psn == qp->requester->psn;

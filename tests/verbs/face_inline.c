@@ -580,17 +580,6 @@ static struct ibv_qp *create_raw(struct ibv_cq *cq, uint32_t create_flags)
 			      : NULL; /* or without CAP_NET_RAW */
 }
 
-static void raw_to_rts(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-}
-
 static const uint8_t address[6] = {0x02, 0x50, 0x56, 0x19, 0x20, 0xa7};
 
 /* Frames to `address`, with a tag for their completions. */
@@ -633,8 +622,8 @@ static void a_frame_tells_its_flow_and_its_vlan(void **state)
 	}
 	end_make_buffer(&b);
 	end_create(&a, IBV_QPT_RAW_PACKET);
-	raw_to_rts(a.qp);
-	raw_to_rts(b.qp);
+	qp_raw_to_rts(a.qp);
+	qp_raw_to_rts(b.qp);
 	flow = ibv_create_flow(b.qp, &rule.attr);
 	assert_non_null(flow);
 	assert_int_equal(post_recv(&b, 8, 200), 0);

@@ -33,17 +33,6 @@ static int open_raw(void **state)
 	return ibv_destroy_cq(cq);
 }
 
-static void to_rts(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), 0);
-	attr.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-}
-
 /* All frames of the type that ours have. */
 static struct ibv_flow *create_flow(struct ibv_qp *qp, struct ibv_counters *counters)
 {
@@ -96,8 +85,8 @@ static void a_frame_finds_its_flow(void **state)
 	assert_int_equal(ibv_attach_counters_point_flow(counters, &packets, NULL), 0);
 	end_create(&a, IBV_QPT_RAW_PACKET);
 	end_create(&b, IBV_QPT_RAW_PACKET);
-	to_rts(a.qp);
-	to_rts(b.qp);
+	qp_raw_to_rts(a.qp);
+	qp_raw_to_rts(b.qp);
 	flow = create_flow(b.qp, counters);
 	assert_non_null(flow);
 	assert_int_equal(post_recv(&b, 7, 200), 0);
@@ -153,7 +142,7 @@ static void frames_reach_work_queues(void **state)
 			       "1 QPs");
 		flow = create_flow(qp, NULL);
 		end_create(&a, IBV_QPT_RAW_PACKET);
-		to_rts(a.qp);
+		qp_raw_to_rts(a.qp);
 		sge = end_sge(&a, 1000, 200);
 		wr.sg_list = &sge;
 		assert_int_equal(ibv_post_wq_recv(wq, &wr, &bad), 0);

@@ -269,6 +269,18 @@ static inline void pair_destroy(struct end *a, struct end *b)
 	end_destroy(b);
 }
 
+/* Raw packet QPs have no peer. */
+static inline void qp_raw_to_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
 /* ---- work ---- */
 
 static inline struct ibv_sge end_sge(const struct end *end, size_t offset, uint32_t length)
