@@ -88,6 +88,7 @@ struct lane {
 	atomic_ulong seen_sends;    /* system calls until then */
 	atomic_ulong polling_since; /* no gap since then */
 	atomic_ulong poller_since;  /* when has_poller became true */
+	atomic_int poller_clock;    /* that of its thread's time */
 	atomic_bool has_poller;
 	atomic_uint poller; /* which, as the neighbours were told */
 	atomic_bool is_kicked;

@@ -4,10 +4,13 @@
  * do, then sends what they staged. Programs do it inside lane_poll() and lane_doorbell(), the
  * lane's thread when they don't.
  */
+#define _GNU_SOURCE
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 #include <urcu/compiler.h>
 
@@ -31,6 +34,8 @@
 
 enum {
 	GAP_NS = 10000, /* between two polls: someone has more to do than to poll */
+	NS_PER_MS = 1000000,
+	PREEMPTED_MAX_NS = NS_PER_MS, /* longer, and the lane's thread has taken over */
 	PATIENCE_MAX_NS = 1 << 30,
 	RELIABLE_NS = 1000000000, /* this long a poller, and patience starts anew */
 	LOOK_AROUND_EVERY = 8,	  /* polls: at all sockets, not only at the hot one */
@@ -395,12 +400,33 @@ bool lane_run(struct lane *lane, uint64_t now)
 /* Under the lane's lock. */
 static void become_poller(struct lane *lane, uint64_t now)
 {
+	clockid_t clock;
+
 	atomic_store_explicit(&lane->poller_since, now, memory_order_relaxed);
+	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+		atomic_store_explicit(&lane->poller_clock, clock, memory_order_relaxed);
 	atomic_store(&lane->has_poller, true);
 	lane_kick(lane); /* off the sockets */
 }
 
-/* Whether this poll is one of many without a gap between them. */
+/* Whether this thread's core was taken from it since it was asked last. */
+static bool was_preempted(void)
+{
+	static _Thread_local long switches;
+	struct rusage usage;
+	long before = switches;
+
+	if (getrusage(RUSAGE_THREAD, &usage) < 0)
+		return false;
+	switches = usage.ru_nivcsw;
+	return switches != before;
+}
+
+/*
+ * Whether this poll is one of many without a gap between them. The time that others had the core is
+ * none, and counts for nothing: most likely it was the lane's own thread, woken by a packet, which
+ * would go on like that for ever if each time it made the poller none.
+ */
 static bool is_polling(struct lane *lane, uint64_t now)
 {
 	uint64_t seen = atomic_load_explicit(&lane->seen, memory_order_relaxed);
@@ -409,6 +435,10 @@ static bool is_polling(struct lane *lane, uint64_t now)
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
 	if (now < seen + GAP_NS)
 		return true;
+	if (was_preempted() && now < seen + PREEMPTED_MAX_NS) {
+		atomic_fetch_add_explicit(&lane->polling_since, now - seen, memory_order_relaxed);
+		return true;
+	}
 	atomic_store_explicit(&lane->polling_since, now, memory_order_relaxed);
 	return false;
 }
@@ -513,13 +543,26 @@ static void park(struct lane *lane)
 		epoll_wait(lane->epoll_fd, &event, 1, -1);
 }
 
-/* Nobody polled during a whole nap. If something waited all the time, this should not happen often.
+/* For how long the poller's thread has run; 0 if it is gone. */
+static uint64_t poller_time(const struct lane *lane)
+{
+	clockid_t clock = atomic_load_explicit(&lane->poller_clock, memory_order_relaxed);
+	struct timespec time;
+
+	if (clock_gettime(clock, &time) < 0)
+		return 0;
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/*
+ * Nobody polled during a whole nap. If something waited all the time, this should not happen often;
+ * but who had no core can't help it.
  */
-static void take_over(struct lane *lane)
+static void take_over(struct lane *lane, bool had_core)
 {
 	lane_lock(lane);
 	atomic_store(&lane->has_poller, false);
-	if (turn(lane, true) && lane->patience < PATIENCE_MAX_NS)
+	if (turn(lane, true) && had_core && lane->patience < PATIENCE_MAX_NS)
 		lane->patience *= 2;
 	lane_unlock(lane);
 }
@@ -529,10 +572,11 @@ static void nap(struct lane *lane)
 {
 	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
 	struct pollfd kick = {.fd = lane->kick_fd, .events = POLLIN};
+	uint64_t ran = poller_time(lane);
 	bool is_kicked = poll(&kick, 1, NAP_MS) > 0;
 
 	if (!is_kicked && polls == atomic_load_explicit(&lane->polls, memory_order_relaxed)) {
-		take_over(lane);
+		take_over(lane, poller_time(lane) > ran + NAP_MS * NS_PER_MS / 2);
 		return;
 	}
 	if (!is_kicked &&

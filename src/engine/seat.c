@@ -424,8 +424,13 @@ static void give_way(struct engine *engine, unsigned int lanes)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
 		break;
 	case YIELD_KEEP:
-		break;
+		return;
 	}
+	/* the time that others had is no gap between polls */
+	now = lane_now();
+	for (; lanes; lanes &= lanes - 1)
+		atomic_store_explicit(&engine->lanes[__builtin_ctz(lanes)]->seen, now,
+				      memory_order_relaxed);
 }
 
 void engine_was_told(void)
