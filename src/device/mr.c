@@ -301,6 +301,13 @@ void mr_describe(struct mr *handle, struct verbatim_mr_attr *attr)
 	pthread_mutex_unlock(&mr->adapter->lock);
 }
 
+void mr_lies_in(struct mr *mr, const struct mr_file *file)
+{
+	withdraw(mr);
+	mr->file = *file;
+	publish(mr);
+}
+
 void mr_take_keys(struct mr *mr, uint32_t lkey, uint32_t rkey)
 {
 	struct table *mrs = &mr->adapter->mrs;

@@ -21,6 +21,13 @@
 struct adapter;
 struct pd;
 
+/* A file of fixed size that memory lies in, as other processes may open it. */
+struct mr_file {
+	uint32_t number; /* in this process, of this file alone; 0: there is none */
+	int fd;
+	uint64_t offset; /* of the region */
+};
+
 struct mr {
 	struct ibv_mr ibv; /* first */
 	struct adapter *adapter;
@@ -33,6 +40,7 @@ struct mr {
 	unsigned int access;
 	bool is_null; /* no memory: reads give zeroes, what is written is lost */
 	uint32_t lkey, rkey;
+	struct mr_file file;
 	void *face;	      /* the verbs layer's own: what it has to let go with the region */
 	uint32_t shared;      /* and its place in what the context shares */
 	atomic_uint windows;  /* bound to it: as long it stays */
@@ -107,6 +115,9 @@ int mr_destroy(struct mr *mr);
 
 /* What verbatim_query_mr() tells. */
 void mr_describe(struct mr *mr, struct verbatim_mr_attr *attr);
+
+/* Tells others where it lies, which they may map. Not for a region that mr_change() is used on. */
+void mr_lies_in(struct mr *mr, const struct mr_file *file);
 
 /* Gives it these keys, as it has them in another process, if its place in the table is free; no
  * other thread knows it yet. */

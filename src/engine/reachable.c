@@ -137,6 +137,7 @@ bool reachable_publish_mr(struct adapter *adapter, const struct mr *mr)
 	    .base = (uintptr_t)mr->base,
 	    .iova = mr->iova,
 	    .length = mr->length,
+	    .commons = {mr->file.number, mr->file.fd, mr->file.offset},
 	};
 	bool is_published;
 
@@ -221,6 +222,8 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	struct lane *lane = qp->seat->lane;
 	enum reach_result result;
 
+	if (samehost_is_common(lane->samehost, question))
+		return samehost_reach(lane->samehost, question, op);
 	if (is_in_stream(&lane->stream, op))
 		return REACH_REFUSED;
 	result = samehost_reach(lane->samehost, question, op);

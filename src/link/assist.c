@@ -272,7 +272,8 @@ bool assist_help(struct assist_board *board, struct reach *reach, atomic_uint *h
 		 const struct directory *own)
 {
 	uint64_t claims = atomic_load_explicit(&board->claims, memory_order_acquire);
-	uint64_t words[ASSIST_WORDS], place;
+	struct directory_answer answer;
+	uint64_t words[ASSIST_WORDS];
 	struct work work;
 
 	for (int i = 0; i < ASSIST_WORDS; i++)
@@ -282,12 +283,12 @@ bool assist_help(struct assist_board *board, struct reach *reach, atomic_uint *h
 		return false;
 	memcpy(&work, words, sizeof(work));
 	if (!reach_is_by_number(reach) || !reach_is_there(reach) || !is_sensible(&work) ||
-	    !directory_ask(own, &work.question, &place))
+	    !directory_ask(own, &work.question, &answer))
 		return false;
 	/* the initiator's memory: what it withdraws, it does while nobody is there */
 	atomic_fetch_add(hazard, 1);
 	help_with(board, &work, reach, (uint32_t)(claims >> 32),
-		  (char *)(uintptr_t)(place + work.offset));
+		  (char *)(uintptr_t)(answer.place + work.offset));
 	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
 	return true;
 }

@@ -14,6 +14,7 @@ enum {
 	ENTRIES = 1 << 16, /* of each kind */
 	ENTRY_WORDS = 7,
 	KEY_INDEX_SHIFT = 12, /* of an rkey: its random bits (device/mr.h) */
+	COMMONS_WORD = offsetof(struct directory_mr, commons.number) / 8,
 };
 
 struct entry {
@@ -29,6 +30,7 @@ struct directory {
 _Static_assert(sizeof(struct entry) == 64, "one cache line");
 _Static_assert(sizeof(struct directory_qp) <= ENTRY_WORDS * 8, "fits");
 _Static_assert(sizeof(struct directory_mr) <= ENTRY_WORDS * 8, "fits");
+_Static_assert(offsetof(struct directory_mr, commons.number) % 8 == 0, "the low half of a word");
 
 size_t directory_bytes(void)
 {
@@ -123,7 +125,7 @@ static bool mr_takes(const struct directory_mr *mr, const struct directory_quest
 }
 
 bool directory_ask(const struct directory *directory, const struct directory_question *question,
-		   uint64_t *place)
+		   struct directory_answer *answer)
 {
 	uint64_t words[ENTRY_WORDS];
 	struct directory_qp qp;
@@ -137,6 +139,15 @@ bool directory_ask(const struct directory *directory, const struct directory_que
 	memcpy(&mr, words, sizeof(mr));
 	if (!mr_takes(&mr, question) || mr.pd != qp.pd)
 		return false;
-	*place = mr.base + (question->addr - mr.iova);
+	answer->place = mr.base + (question->addr - mr.iova);
+	answer->commons = mr.commons;
+	answer->commons.offset += question->addr - mr.iova;
 	return true;
+}
+
+bool directory_is_common(const struct directory *directory, uint32_t rkey)
+{
+	const struct entry *entry = &directory->mrs[mr_place(rkey)];
+
+	return (uint32_t)atomic_load_explicit(&entry->words[COMMONS_WORD], memory_order_relaxed);
 }

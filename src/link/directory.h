@@ -17,6 +17,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "link/commons.h"
+
 struct directory;
 
 struct directory_qp {
@@ -31,6 +33,7 @@ struct directory_mr {
 	uint64_t pd;
 	uint64_t base, iova, length;
 	uint32_t rkey, access;
+	struct commons_place commons; /* of the base */
 };
 
 /* Zeroed memory of this size is an empty one. Most of it is never touched. */
@@ -44,7 +47,8 @@ void directory_withdraw_mr(struct directory *directory, uint32_t rkey);
 
 /*
  * Whether a QP may do this to the memory behind an rkey of the directory's owner, and where that
- * memory lies. All that the responder would check, but for what is in the packets.
+ * memory lies, in its process and in a file. All that the responder would check, but for what is in
+ * the packets.
  */
 struct directory_question {
 	uint32_t qpn, dest_qpn; /* who asks, and its peer */
@@ -55,7 +59,15 @@ struct directory_question {
 	uint64_t addr, length;
 };
 
+struct directory_answer {
+	uint64_t place;
+	struct commons_place commons;
+};
+
 bool directory_ask(const struct directory *directory, const struct directory_question *question,
-		   uint64_t *place);
+		   struct directory_answer *answer);
+
+/* A guess, without any of that: whether what the rkey leads to lies in a file. */
+bool directory_is_common(const struct directory *directory, uint32_t rkey);
 
 #endif

@@ -17,6 +17,7 @@
 #include "device/limits.h"
 #include "device/memory.h"
 #include "link/assist.h"
+#include "link/commons.h"
 #include "link/reach.h"
 
 enum {
@@ -27,6 +28,7 @@ enum {
 
 struct reach {
 	const struct directory *directory;
+	struct commons *commons;
 	int memory_fd, lifeline;
 	pid_t pid;	      /* 0: no process_vm_*() */
 	struct timespec seen; /* alive, by the coarse clock */
@@ -35,14 +37,20 @@ struct reach {
 struct reach *reach_open(const struct directory *directory, int memory_fd, int lifeline, pid_t pid)
 {
 	struct reach *reach = calloc(1, sizeof(*reach));
+	struct commons *commons = commons_open();
 
-	if (reach)
-		*reach = (struct reach){
-		    .directory = directory,
-		    .memory_fd = memory_fd,
-		    .lifeline = lifeline,
-		    .pid = pid,
-		};
+	if (!reach || !commons) {
+		commons_close(commons);
+		free(reach);
+		return NULL;
+	}
+	*reach = (struct reach){
+	    .directory = directory,
+	    .commons = commons,
+	    .memory_fd = memory_fd,
+	    .lifeline = lifeline,
+	    .pid = pid,
+	};
 	return reach;
 }
 
@@ -51,6 +59,7 @@ void reach_close(struct reach *reach)
 	if (!reach)
 		return;
 	munmap((void *)reach->directory, directory_bytes());
+	commons_close(reach->commons);
 	close(reach->memory_fd);
 	free(reach);
 }
@@ -144,39 +153,9 @@ bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 	return by_descriptor(reach, pieces, count, op, place);
 }
 
-static enum reach_result do_it(struct reach *reach, struct assist *assist,
-			       const struct directory_question *question, const struct reach_op *op,
-			       uint64_t place)
+/* What lies in memory that both have, or within the process. */
+static bool copy_here(const struct reach_op *op, char *at)
 {
-	if (assist_is_for(assist, op) && reach->pid)
-		return assist_do(assist, reach, question, op, place);
-	return reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
-}
-
-enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
-			   const struct directory_question *question, const struct reach_op *op)
-{
-	enum reach_result result = REACH_REFUSED;
-	uint64_t place;
-
-	/* against the owner, who withdraws and then looks here: one of the two sees the other */
-	atomic_fetch_add(hazard, 1);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (directory_ask(reach->directory, question, &place))
-		result = do_it(reach, assist, question, op, place + op->offset);
-	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
-	return result;
-}
-
-bool reach_do_own(const struct directory *directory, const struct directory_question *question,
-		  const struct reach_op *op)
-{
-	uint64_t place;
-	char *at;
-
-	if (!directory_ask(directory, question, &place))
-		return false;
-	at = (char *)(uintptr_t)(place + op->offset);
 	for (uint32_t i = 0; i < op->count; i++) {
 		const struct iovec *piece = &op->pieces[i];
 
@@ -186,4 +165,56 @@ bool reach_do_own(const struct directory *directory, const struct directory_ques
 		at += piece->iov_len;
 	}
 	return true;
+}
+
+static char *find_common(struct reach *reach, const struct directory_question *question,
+			 const struct directory_answer *answer)
+{
+	return answer->commons.number && reach->pid
+		   ? commons_find(reach->commons, &answer->commons, question->length, reach->pid,
+				  reach->lifeline)
+		   : NULL;
+}
+
+static enum reach_result do_it(struct reach *reach, struct assist *assist,
+			       const struct directory_question *question,
+			       const struct directory_answer *answer, const struct reach_op *op)
+{
+	char *common = find_common(reach, question, answer);
+	uint64_t place = answer->place + op->offset;
+
+	if (common)
+		return copy_here(op, common + op->offset) ? REACH_DONE : REACH_REFUSED;
+	if (assist_is_for(assist, op) && reach->pid)
+		return assist_do(assist, reach, question, op, place);
+	return reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
+}
+
+enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
+			   const struct directory_question *question, const struct reach_op *op)
+{
+	enum reach_result result = REACH_REFUSED;
+	struct directory_answer answer;
+
+	/* against the owner, who withdraws and then looks here: one of the two sees the other */
+	atomic_fetch_add(hazard, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (directory_ask(reach->directory, question, &answer))
+		result = do_it(reach, assist, question, &answer, op);
+	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
+	return result;
+}
+
+bool reach_is_common(const struct reach *reach, uint32_t rkey)
+{
+	return reach->pid && directory_is_common(reach->directory, rkey);
+}
+
+bool reach_do_own(const struct directory *directory, const struct directory_question *question,
+		  const struct reach_op *op)
+{
+	struct directory_answer answer;
+
+	return directory_ask(directory, question, &answer) &&
+	       copy_here(op, (char *)(uintptr_t)(answer.place + op->offset));
 }

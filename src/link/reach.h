@@ -39,6 +39,9 @@ enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assi
 /* The copy alone, of what `op` says but for where: `place` there. */
 bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place);
 
+/* A guess: what the key leads to costs no system call (commons.h). */
+bool reach_is_common(const struct reach *reach, uint32_t rkey);
+
 /* Whether long copies are fast; whether the process was still there a moment ago. */
 bool reach_is_by_number(const struct reach *reach);
 bool reach_is_there(struct reach *reach);

@@ -336,12 +336,23 @@ bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t 
 	return channel && ring_is_taken(&channel->out);
 }
 
+static struct channel *channel_to(const struct samehost *samehost, uint32_t qpn)
+{
+	return samehost->way_to[qpn >> QPN_SLOT_SHIFT][samehost_way(qpn)];
+}
+
+bool samehost_is_common(const struct samehost *samehost, const struct directory_question *question)
+{
+	const struct channel *channel = channel_to(samehost, question->dest_qpn);
+
+	return channel && channel->reach && reach_is_common(channel->reach, question->rkey);
+}
+
 enum reach_result samehost_reach(struct samehost *samehost,
 				 const struct directory_question *question,
 				 const struct reach_op *op)
 {
-	uint32_t slot = question->dest_qpn >> QPN_SLOT_SHIFT;
-	struct channel *channel = samehost->way_to[slot][samehost_way(question->dest_qpn)];
+	struct channel *channel = channel_to(samehost, question->dest_qpn);
 
 	if (!channel || !channel->reach ||
 	    !atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire))

@@ -102,6 +102,9 @@ enum reach_result samehost_reach(struct samehost *samehost,
 				 const struct directory_question *question,
 				 const struct reach_op *op);
 
+/* A guess: that would be a copy in memory that both have (commons.h). */
+bool samehost_is_common(const struct samehost *samehost, const struct directory_question *question);
+
 /* For who polls: does its share of what other processes copy from or to our memory, as our
  * directory allows (assist.h). */
 bool samehost_assist(struct samehost *samehost, const struct directory *directory);

@@ -50,7 +50,7 @@ void buf_let_go(struct ibv_buf *buf)
 	if (atomic_fetch_sub(&buf->users, 1) > 1)
 		return;
 	atomic_fetch_sub(&pd_of(buf->pd)->users, 1);
-	memfd_unmap(&buf->memory);
+	memfd_end(&buf->memory);
 	free(buf);
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/udmabuf.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,6 +19,14 @@
 static size_t round_up(size_t size, size_t unit)
 {
 	return (size + unit - 1) & ~(unit - 1);
+}
+
+uint32_t memfd_number(void)
+{
+	static atomic_uint last;
+	uint32_t number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+
+	return number ? number : memfd_number();
 }
 
 static uint64_t inode_of(int fd)
@@ -84,6 +93,8 @@ int memfd_create_mapped(struct memfd *memfd, const char *name, size_t size, size
 		return -ENOMEM;
 	}
 	memfd->inode = inode_of(memfd->fd);
+	memfd->number = memfd_number();
+	memfd->is_given = false;
 	return 0;
 }
 
@@ -101,6 +112,7 @@ int memfd_map(struct memfd *memfd, int fd, size_t size)
 		return -ENOMEM;
 	memfd->fd = fd;
 	memfd->inode = file.st_ino;
+	memfd->number = memfd_number();
 	return 0;
 }
 
@@ -108,6 +120,17 @@ void memfd_unmap(struct memfd *memfd)
 {
 	munmap(memfd->place, memfd->length);
 	close(memfd->fd);
+}
+
+void memfd_end(struct memfd *memfd)
+{
+	int saved = errno;
+
+	if (!memfd->is_given)
+		fallocate(memfd->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+			  (off_t)memfd->length);
+	errno = saved;
+	memfd_unmap(memfd);
 }
 
 static int make_dmabuf(const struct memfd *memfd)
@@ -123,7 +146,7 @@ static int make_dmabuf(const struct memfd *memfd)
 	return fd;
 }
 
-int memfd_export(const struct memfd *memfd)
+int memfd_export(struct memfd *memfd)
 {
 	int saved = errno, fd = make_dmabuf(memfd);
 
@@ -133,6 +156,7 @@ int memfd_export(const struct memfd *memfd)
 		errno = refuse(REASON_DMABUF_EXPORT, "%zu bytes, errno %d", memfd->length, errno);
 		return -1;
 	}
+	memfd->is_given = true;
 	errno = saved;
 	return fd;
 }

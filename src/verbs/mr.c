@@ -46,13 +46,32 @@ void memory_let_go(struct mr_memory *memory)
 		dmah_let_go(memory->dmah);
 }
 
+static const struct memfd *memfd_of(const struct mr_memory *memory)
+{
+	if (memory->buf)
+		return &memory->buf->memory;
+	return memory->dm ? &memory->dm->memfd : NULL;
+}
+
+/* What is the library's own, or a memfd, others may map; of a device's dma-buf they find that they
+ * can't. */
+static struct mr_file file_of(const struct mr *mr, const struct mr_memory *memory)
+{
+	const struct memfd *memfd = memfd_of(memory);
+
+	if (memfd)
+		return (struct mr_file){memfd->number, memfd->fd,
+					(uint64_t)(mr->base - memfd->place)};
+	if (memory->mapping)
+		return (struct mr_file){memfd_number(), memory->dmabuf, memory->offset};
+	return (struct mr_file){.number = 0};
+}
+
 /* What lies in shared memory, and where. */
 static void describe_memory(const struct mr *mr, struct share_entry *entry)
 {
 	const struct mr_memory *memory = mr->face;
-	const struct memfd *memfd = memory && memory->buf  ? &memory->buf->memory
-				    : memory && memory->dm ? &memory->dm->memfd
-							   : NULL;
+	const struct memfd *memfd = memory ? memfd_of(memory) : NULL;
 	struct stat file;
 
 	if (memfd) {
@@ -108,6 +127,14 @@ static int attach(struct mr *mr, const struct mr_memory *memory)
 	return 0;
 }
 
+static void tell_file(struct mr *mr, const struct mr_memory *memory)
+{
+	struct mr_file file = file_of(mr, memory);
+
+	if (file.number)
+		mr_lies_in(mr, &file);
+}
+
 struct ibv_mr *memory_register(struct ibv_pd *pd, void *place, size_t length, uint64_t iova,
 			       unsigned int access, const struct mr_memory *memory)
 {
@@ -127,6 +154,8 @@ struct ibv_mr *memory_register(struct ibv_pd *pd, void *place, size_t length, ui
 	fault_guard();
 	errno = saved;
 	mr->ibv.context = pd->context;
+	if (memory)
+		tell_file(mr, memory);
 	memory_list(mr);
 	return &mr->ibv;
 }

@@ -35,6 +35,7 @@ static const struct directory_mr mr = {
     .length = LENGTH,
     .rkey = RKEY,
     .access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+    .commons = {.number = 5, .fd = 9, .offset = 0x70},
 };
 
 static const struct directory_question fits = {
@@ -64,17 +65,22 @@ static int teardown(void **state)
 
 static bool answers(const struct directory_question *question)
 {
-	uint64_t place;
+	struct directory_answer answer;
 
-	return directory_ask(directory, question, &place);
+	return directory_ask(directory, question, &answer);
 }
 
 static void who_fits_gets_the_place(void **state)
 {
-	uint64_t place = 0;
+	struct directory_answer answer = {.place = 0};
 
-	assert_true(directory_ask(directory, &fits, &place));
-	assert_int_equal(place, BASE + 0x10);
+	assert_true(directory_ask(directory, &fits, &answer));
+	assert_int_equal(answer.place, BASE + 0x10);
+	assert_int_equal(answer.commons.number, 5);
+	assert_int_equal(answer.commons.fd, 9);
+	assert_int_equal(answer.commons.offset, 0x70 + 0x10);
+	assert_true(directory_is_common(directory, RKEY));
+	assert_false(directory_is_common(directory, RKEY + (1 << 12)));
 }
 
 #define REFUSED(field, value)                                                                      \
@@ -108,12 +114,12 @@ static void each_wrong_field_is_refused(void **state)
 static void all_of_the_region_is_in_bounds(void **state)
 {
 	struct directory_question whole = fits;
-	uint64_t place;
+	struct directory_answer answer;
 
 	whole.addr = IOVA;
 	whole.length = LENGTH;
-	assert_true(directory_ask(directory, &whole, &place));
-	assert_int_equal(place, BASE);
+	assert_true(directory_ask(directory, &whole, &answer));
+	assert_int_equal(answer.place, BASE);
 }
 
 static void two_limited_members_are_no_match(void **state)

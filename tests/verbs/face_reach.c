@@ -7,55 +7,18 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 
-#include "device/qp.h"
 #include "engine/lane.h"
 #include "link/samehost.h"
-#include "transport/transport.h"
-#include "live.h"
+#include "contact.h"
 
 enum { LARGE = (3 << 20) + 5, REGION = 4 << 20 };
 
 /* ---- two processes ---- */
 
-enum region { PLAIN, READ_ONLY, OTHER_PD, GONE, REGIONS };
-
-/* What the two tell each other. Who gets one makes a QP, and tells of its own. */
-struct contact {
-	uint32_t qpn;
-	enum ibv_qp_type type;
-	int access; /* of the other side's QP */
-	uint32_t rkeys[REGIONS];
-	uint64_t addrs[REGIONS];
-	uint64_t assists; /* of the side that tells */
-};
-
-static int line; /* to the other process */
-static pid_t server;
-
-static void tell(const struct contact *contact)
-{
-	assert_int_equal(write(line, contact, sizeof(*contact)), sizeof(*contact));
-}
-
-static bool hear(struct contact *contact)
-{
-	return recv(line, contact, sizeof(*contact), MSG_WAITALL) == sizeof(*contact);
-}
-
-static char *pages(size_t length)
-{
-	char *memory =
-	    mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(memory, MAP_FAILED);
-	return memory;
-}
+enum region { PLAIN, READ_ONLY, OTHER_PD, GONE };
 
 /* Of a file that is cut short later. */
 static char *file_pages(int *fd)
@@ -82,25 +45,15 @@ static void add_region(struct contact *contact, enum region region, struct ibv_p
 		assert_int_equal(ftruncate(fd, 0), 0);
 }
 
-/* In the child: QPs as they are asked for, until the line ends. */
 static void serve(void)
 {
-	struct contact own = {0}, peer;
-	struct end end;
+	struct contact own = {0};
 
-	own.access = live_access;
 	add_region(&own, PLAIN, pd, live_access);
 	add_region(&own, READ_ONLY, pd, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	add_region(&own, OTHER_PD, ibv_alloc_pd(context), live_access);
 	add_region(&own, GONE, pd, live_access);
-	while (hear(&peer)) {
-		end_create(&end, peer.type);
-		own.qpn = end.qp->qp_num;
-		qp_init(end.qp, peer.access);
-		tell(&own);
-		qp_connect(end.qp, peer.qpn);
-		tell(&own);
-	}
+	serve_qps(&own);
 }
 
 /* Polls for as long as nobody asks for anything. */
@@ -144,95 +97,11 @@ static void serve_and_poll(void)
 	} while (hear(&peer) && write(line, &own, sizeof(own)) == sizeof(own));
 }
 
-/* Both in the one network. */
-static void open_side(void)
-{
-	context = open_loopback();
-	assert_non_null(context);
-	assert_true(find_ipv4());
-	pd = ibv_alloc_pd(context);
-	assert_non_null(pd);
-}
-
-static void start(void (*other)(void))
-{
-	int ends[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	server = fork();
-	assert_true(server >= 0);
-	line = ends[server ? 0 : 1];
-	close(ends[server ? 1 : 0]);
-	if (!server)
-		alarm(60);
-	open_side();
-	if (server)
-		return;
-	other();
-	_exit(0);
-}
-
-static void stop(void)
-{
-	int status;
-
-	close(line);
-	assert_int_equal(waitpid(server, &status, 0), server);
-	assert_int_equal(status, 0);
-	assert_int_equal(live_close(NULL), 0);
-}
-
-/* A QP of ours and one of the server's, with these rights. */
-static struct contact meet(struct end *end, enum ibv_qp_type type, int access)
-{
-	struct contact peer, own = {.type = type, .access = access};
-
-	end_create(end, type);
-	own.qpn = end->qp->qp_num;
-	qp_init(end->qp, live_access);
-	tell(&own);
-	assert_true(hear(&peer));
-	qp_connect(end->qp, peer.qpn);
-	assert_true(hear(&peer));
-	return peer;
-}
-
-static const struct transport_counters *counted(const struct end *end)
-{
-	return transport_counters(qp_of(end->qp));
-}
-
-static struct ibv_wc transfer(struct end *end, enum ibv_wr_opcode opcode, struct ibv_sge sge,
-			      uint64_t addr, uint32_t rkey)
-{
-	struct ibv_send_wr wr = make_send(opcode, &sge);
-
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = rkey;
-	post_send_wr(end, &wr);
-	return next_wc(end->cq);
-}
-
 /* ---- it lands ---- */
-
-static void stop_server(void)
-{
-	int status;
-
-	assert_int_equal(kill(server, SIGSTOP), 0);
-	assert_int_equal(waitpid(server, &status, WUNTRACED), server);
-	assert_true(WIFSTOPPED(status));
-}
 
 static const uint32_t sizes[] = {1, 7, 8, 63, 64, 65, 72, 73, 4095, 4096, 4097, 70000, LARGE};
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
-static void fill(char *memory, uint32_t length, uint32_t seed)
-{
-	for (uint32_t i = 0; i < length; i++)
-		memory[i] = (char)(seed * 37 + i * 11 + (i >> 12));
-}
 
 static void write_and_read(struct end *end, const struct contact *peer, struct ibv_mr *mr,
 			   uint32_t length)
