@@ -52,12 +52,12 @@ static void mark(uint8_t *bits, uint32_t psn, bool is_so)
 	*byte = is_so ? *byte | bit : *byte & ~bit;
 }
 
-/* Of what left twice nobody knows which of the two arrived: it says nothing about others. */
+/* Of what left twice nobody knows which of the two arrived: the first at the earliest. */
 static void note(const struct recovery *recovery, struct departure *latest, uint32_t psn)
 {
-	struct departure arrived = departure_of(recovery, psn);
+	struct departure arrived = {recovery->first[psn % RECOVERY_PSNS], psn};
 
-	if (!is_marked(recovery->again, psn) && is_later(arrived, *latest))
+	if (is_later(arrived, *latest))
 		*latest = arrived;
 }
 
@@ -144,7 +144,8 @@ void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns)
 	for (; psns; psns--, psn = psn_next(psn)) {
 		recovery->stamps[psn % RECOVERY_PSNS] = recovery->clock;
 		mark(recovery->arrived, psn, false);
-		mark(recovery->again, psn, psn_compare(psn, requester->end) < 0);
+		if (psn_compare(psn, requester->end) >= 0)
+			recovery->first[psn % RECOVERY_PSNS] = recovery->clock;
 	}
 }
 
@@ -198,25 +199,11 @@ static bool pay(struct walk *walk, uint32_t psn)
 
 static bool send_again(struct walk *walk, uint32_t psn, uint32_t psns)
 {
-	struct requester *requester = walk->qp->requester;
-	struct send_wqe *wqe = sq_wqe(&walk->qp->sq, walk->index);
-	uint32_t psn_before = requester->psn, current_before = requester->current, bytes;
-	enum sent sent;
+	enum sent sent = request_repeat(walk->qp, walk->index, psn, psns, walk->outbox);
 
-	requester->recovery->clock++;
-	requester->psn = psn;
-	requester->current = walk->index;
-	cursor_reset(&requester->gather);
-	sent = request_send_again(walk->qp, wqe, psns, walk->outbox, &bytes);
-	requester->psn = psn_before;
-	requester->current = current_before;
-	cursor_reset(&requester->gather);
 	if (sent == SENT_FAILED)
 		requester_settle(walk->qp, walk->now);
-	if (sent != SENT)
-		return false;
-	requester->recovery->until = requester->end;
-	return pay(walk, psn);
+	return sent == SENT && pay(walk, psn);
 }
 
 /* SEND and WRITE: packet by packet. */

@@ -41,8 +41,8 @@ struct recovery {
 	bool is_due;	   /* something is known that recovery_run() has not looked at */
 	struct departure request, answer;   /* the last known to have arrived */
 	uint8_t arrived[RECOVERY_PSNS / 8]; /* requests that the peer holds */
-	uint8_t again[RECOVERY_PSNS / 8];   /* what left more than once */
-	uint32_t stamps[RECOVERY_PSNS];
+	uint32_t stamps[RECOVERY_PSNS];	    /* when it left last, and first */
+	uint32_t first[RECOVERY_PSNS];
 };
 
 /* The signs: of a request that leaves, of a packet that came in. */

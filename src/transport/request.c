@@ -316,3 +316,24 @@ enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,
 		return send_payload(qp, wqe, true, outbox, bytes);
 	return send_psns(qp, wqe, psns, outbox, bytes);
 }
+
+enum sent request_repeat(struct qp *qp, uint32_t index, uint32_t psn, uint32_t psns,
+			 struct outbox *outbox)
+{
+	struct requester *requester = qp->requester;
+	uint32_t psn_before = requester->psn, current_before = requester->current, bytes;
+	enum sent sent;
+
+	if (requester->recovery)
+		requester->recovery->clock++;
+	requester->psn = psn;
+	requester->current = index;
+	cursor_reset(&requester->gather);
+	sent = request_send_again(qp, sq_wqe(&qp->sq, index), psns, outbox, &bytes);
+	requester->psn = psn_before;
+	requester->current = current_before;
+	cursor_reset(&requester->gather);
+	if (sent == SENT && requester->recovery)
+		requester->recovery->until = requester->end;
+	return sent;
+}

@@ -28,6 +28,7 @@ void requester_reset(struct qp *qp)
 	    .rnr_deadline = NO_DEADLINE,
 	    .rate_deadline = NO_DEADLINE,
 	};
+	probe_reset(&requester->probe);
 	window_init(&requester->window, MTU_BYTES_MIN);
 }
 
@@ -44,6 +45,7 @@ void requester_start(struct qp *qp, uint32_t psn)
 	requester->signs_left = qp->type == IBV_QPT_RC ? SIGN_TRIES : 0;
 	window_init(&requester->window, qp->mtu ? qp->mtu : MTU_BYTES_MIN);
 	pace_start(qp);
+	probe_start(qp);
 }
 
 /* A WQE can't be executed. Those before it complete first, so it waits for its turn (10.8.2.1). */
@@ -134,9 +136,12 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	if (requester->recovery && psn_into(requester->psn, requester->una) >= RECOVERY_SPAN)
 		return SENT_WAIT;
 	sent = request_send(qp, wqe, is_pressed, outbox, bytes);
-	if (sent == SENT)
-		retry_start_timer(qp, now);
-	return sent;
+	if (sent != SENT)
+		return sent;
+	retry_start_timer(qp, now);
+	if (requester->since_ack_req == 0)
+		probe_asked(qp, now);
+	return SENT;
 }
 
 /* Of the work requests from the current one on, `enough` at most. */
@@ -278,7 +283,8 @@ static bool has_nothing_to_do(const struct qp *qp, uint64_t now)
 
 	return requester->current == sq_tail(qp) && requester->psn == requester->end &&
 	       !qp->is_draining && !requester->recovery && now < requester->ack_deadline &&
-	       now < requester->rnr_deadline;
+	       now < requester->rnr_deadline && now < requester->probe.deadline &&
+	       !requester->probe.is_due;
 }
 
 /*
@@ -305,7 +311,11 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	requester->rate_deadline = NO_DEADLINE;
 	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now) || !retry_on_deadline(qp, now))
 		return false;
-	if (requester->rnr_deadline != NO_DEADLINE || waits_for_more(qp))
+	if (requester->rnr_deadline != NO_DEADLINE)
+		return false;
+	if (requester->probe.is_due && !probe_run(qp, now, outbox))
+		return requester_is_alive(qp);
+	if (waits_for_more(qp))
 		return false;
 	if (qp->requester->recovery && !recovery_run(qp, now, outbox))
 		return requester_is_alive(qp);

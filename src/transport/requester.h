@@ -22,6 +22,7 @@
 #include "device/qp.h"
 #include "explain/reason.h"
 #include "transport/payload.h"
+#include "transport/probe.h"
 #include "transport/recovery.h"
 #include "transport/transport.h"
 #include "transport/window.h"
@@ -92,6 +93,7 @@ struct requester {
 	enum ibv_wc_status failed_status;
 	enum reason failed_reason;
 
+	struct probe probe;
 	struct recovery *recovery; /* NULL: nothing is missing */
 	struct hold *responses;
 
@@ -175,6 +177,11 @@ enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, str
 /* The `psns` at requester->psn once more; not for the first time. */
 enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,
 			     struct outbox *outbox, uint32_t *bytes);
+
+/* The same for those at `psn`, which belong to the WQE `index`; new packets go on where they were.
+ */
+enum sent request_repeat(struct qp *qp, uint32_t index, uint32_t psn, uint32_t psns,
+			 struct outbox *outbox);
 
 /* PSNs that may be on the way. */
 static inline uint32_t requester_in_flight(const struct requester *requester)

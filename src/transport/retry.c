@@ -37,6 +37,7 @@ void retry_progressed(struct qp *qp, uint64_t now)
 	requester->ack_deadline = NO_DEADLINE;
 	if (requester->una != requester->psn)
 		retry_start_timer(qp, now);
+	probe_progressed(qp, now);
 }
 
 void retry_go_back(struct qp *qp)
@@ -44,6 +45,7 @@ void retry_go_back(struct qp *qp)
 	struct requester *requester = qp->requester;
 
 	recovery_drop(qp);
+	probe_drop(qp);
 	requester->psn = requester->una;
 	requester->current = sq_head(qp);
 	requester->rd_sent = 0;
@@ -117,8 +119,11 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 
 	if (now >= requester->rnr_deadline)
 		requester->rnr_deadline = NO_DEADLINE;
-	if (now < requester->ack_deadline)
+	if (now < requester->ack_deadline) {
+		if (now >= requester->probe.deadline)
+			probe_expire(qp);
 		return true;
+	}
 	if (!qp_is_reliable(qp)) {
 		pace_expire(qp);
 		return true;

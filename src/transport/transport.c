@@ -387,6 +387,7 @@ uint64_t transport_deadline(const struct qp *qp)
 	uint64_t deadline = earlier(requester->ack_deadline, requester->rnr_deadline);
 
 	deadline = earlier(deadline, requester->rate_deadline);
+	deadline = earlier(deadline, requester->probe.deadline);
 	if (qp->send_cq)
 		deadline = earlier(deadline, cq_event_at(qp->send_cq));
 	if (recv_cq && recv_cq != qp->send_cq)

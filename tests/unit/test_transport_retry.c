@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RC when packets are lost, doubled and late, and when the peer is not ready: what is sent again
  * and how often. */
+#include "transport/requester.h"
 #include "transport_pair.h"
 #include "wire/timers.h"
 
@@ -171,7 +172,7 @@ static void the_timer_runs_for_one_to_four_times_the_timeout(void **state)
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 10);
 	side_turn(&pair->a);
-	assert_int_equal(transport_deadline(pair->a.qp) - pair->now, ack_timeout_ns(14));
+	assert_int_equal(pair->a.qp->requester->ack_deadline - pair->now, ack_timeout_ns(14));
 }
 
 static void timeout_zero_waits_for_ever(void **state)

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What is lost goes again with the PSN of the packet behind it.
-# file: src/transport/recovery.c
+# file: src/transport/request.c
 s/^(\trequester->psn = psn);/\1_next(psn);/

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Looking for a lost tail, as probe.h describes it. The newest packet goes first, for its answer
+ * tells of all before it. The oldest goes where that has been tried, or where more than the newest
+ * is known to be missing: that one is missing for sure, or its ACK is.
+ */
+#include "device/adapter.h"
+#include "transport/requester.h"
+
+enum { PROBES_MAX = 2 };
+
+/* A peer that sleeps takes this long to wake up on a busy machine. */
+static const uint64_t PROBE_LEAST_NS = 1000000;
+
+void probe_reset(struct probe *probe)
+{
+	*probe = (struct probe){.deadline = NO_DEADLINE};
+}
+
+void probe_start(struct qp *qp)
+{
+	struct probe *probe = &qp->requester->probe;
+
+	probe->until = qp->requester->psn;
+	probe->is_far = memcmp(&qp->av.sgid, &qp->av.dgid, sizeof(qp->av.sgid)) != 0;
+}
+
+static void set_deadline(struct probe *probe, uint64_t now)
+{
+	if (probe->rtt.smoothed && probe->tries < PROBES_MAX)
+		probe->deadline =
+		    now + ((rtt_patience(&probe->rtt) + PROBE_LEAST_NS) << probe->tries);
+}
+
+void probe_asked(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	struct probe *probe = &requester->probe;
+
+	/* what goes again says nothing new, and nothing about the time */
+	if (!probe->is_far || qp->attr.rate_limit || requester->psn != requester->end)
+		return;
+	probe->until = requester->psn;
+	if (!probe->rtt.is_timing && !requester->recovery) {
+		probe->rtt.since = now;
+		probe->rtt.psn = requester->psn;
+		probe->rtt.is_timing = true;
+	}
+	set_deadline(probe, now);
+}
+
+void probe_progressed(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	struct probe *probe = &requester->probe;
+
+	if (probe->rtt.is_timing && psn_compare(requester->una, probe->rtt.psn) >= 0) {
+		probe->rtt.is_timing = false;
+		rtt_add(&probe->rtt, now - probe->rtt.since);
+	}
+	probe->tries = 0;
+	probe->is_due = false;
+	probe->deadline = NO_DEADLINE;
+	if (psn_compare(requester->una, probe->until) < 0)
+		set_deadline(probe, now);
+	else
+		probe->until = requester->una;
+}
+
+void probe_drop(struct qp *qp)
+{
+	struct probe *probe = &qp->requester->probe;
+
+	probe->deadline = NO_DEADLINE;
+	probe->rtt.is_timing = probe->is_due = false;
+}
+
+void probe_expire(struct qp *qp)
+{
+	struct requester *requester = qp->requester;
+	struct probe *probe = &requester->probe;
+
+	probe->deadline = NO_DEADLINE;
+	probe->is_due = requester->una != requester->psn && requester->psn == requester->end &&
+			requester->rnr_deadline == NO_DEADLINE && !qp->attr.rate_limit;
+}
+
+/* The WQE that a PSN in flight belongs to. */
+static uint32_t index_of(const struct qp *qp, uint32_t psn)
+{
+	uint32_t index = sq_head(qp);
+	const struct send_wqe *wqe;
+
+	for (;; index++) {
+		wqe = sq_wqe(&qp->sq, index);
+		if (!(wqe->flight & WQE_DONE) && psn_compare(wqe->last_psn, psn) >= 0)
+			return index;
+	}
+}
+
+/* The oldest: of a READ all that its request asked for, lest the peer know two of other borders;
+ * but what it has answered in part goes packet by packet. */
+static uint32_t oldest_psns(const struct requester *requester, const struct send_wqe *wqe)
+{
+	if (!is_answered(wqe->opcode) || !requester->rd_sent ||
+	    (requester->recovery && psn_compare(requester->una, requester->recovery->executed) < 0))
+		return 1;
+	return psn_into(requester->rd_last[requester->rd_first], requester->una) + 1;
+}
+
+bool probe_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	struct requester *requester = qp->requester;
+	struct probe *probe = &requester->probe;
+	bool is_oldest = requester->recovery || probe->tries;
+	uint32_t psn = is_oldest ? requester->una : psn_add(requester->psn, -1), index, psns = 1;
+	enum sent sent;
+
+	if (requester->una == requester->psn || requester->psn != requester->end) {
+		probe->is_due = false;
+		return true;
+	}
+	index = index_of(qp, psn);
+	if (is_oldest)
+		psns = oldest_psns(requester, sq_wqe(&qp->sq, index));
+	sent = request_repeat(qp, index, psn, psns, outbox);
+	if (sent == SENT_FAILED)
+		requester_settle(qp, now);
+	if (sent != SENT)
+		return false;
+	probe->is_due = probe->rtt.is_timing = false;
+	probe->tries++;
+	requester->counters.probes++;
+	set_deadline(probe, now);
+	return true;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A lost tail is looked for after some two round trips, and what is not a lost tail is not. */
+#include "transport/requester.h"
+#include "transport_pair.h"
+#include "wire/timers.h"
+
+static const uint64_t SOON = 5000000; /* ns; the ACK timeout is 67 ms */
+
+static struct pair_options options;
+static uint64_t to_lose; /* bit i: the packet that passes as the i-th */
+static uint64_t started;
+
+static int lose_some(struct pair *pair, struct side *from, struct flying *packet)
+{
+	return pair->passed < 64 && to_lose >> pair->passed & 1 ? 0 : 1;
+}
+
+static int lose_all(struct pair *pair, struct side *from, struct flying *packet)
+{
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	options = default_options;
+	*state = pair_connected(&options);
+	return 0;
+}
+
+static int set_up_strangers(void **state)
+{
+	struct pair *pair;
+
+	set_up(state);
+	pair = *state;
+	pair->are_strangers = true;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	pair_free(*state);
+	return 0;
+}
+
+/* A message, by which the round trip is known; then those of `lost` are. */
+static void begin(struct pair *pair, uint64_t lost)
+{
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 99, 0, 8);
+	pair_run(pair);
+	side_expect(&pair->a, 99, IBV_WC_SUCCESS);
+	assert_true(transport_deadline(pair->a.qp) == NO_DEADLINE);
+	pair->trace[0] = '\0';
+	pair->passed = 0;
+	pair->meddle = lose_some;
+	to_lose = lost;
+	started = pair->now;
+}
+
+/* Done, and no retry was taken. */
+static void expect_soon(struct pair *pair, uint32_t count)
+{
+	for (int i = 0; i < 20 && pair->a.cq->count < count; i++)
+		assert_true(pair_wait(pair));
+	for (uint32_t i = 1; i <= count; i++)
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+	assert_true(pair->now - started < SOON);
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 0);
+	assert_true(transport_deadline(pair->a.qp) == NO_DEADLINE);
+}
+
+static void the_end_of_a_message_goes_again(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 1 | 1 << 2 | 1 << 3);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 4096);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\n"
+				"A WRITE_MIDDLE 2\n"
+				"A WRITE_MIDDLE 3\n"
+				"A WRITE_LAST 4 ack\n"
+				"A WRITE_LAST 4 ack\n"
+				"B GAPS 2\n"
+				"A WRITE_MIDDLE 2 ack\n"
+				"A WRITE_MIDDLE 3 ack\n"
+				"B ACK 4\n");
+}
+
+/* They are told by a sequence NAK, and go back. */
+static void so_it_does_to_another_make(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 1 | 1 << 2 | 1 << 3);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 4096);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\n"
+				"A WRITE_MIDDLE 2\n"
+				"A WRITE_MIDDLE 3\n"
+				"A WRITE_LAST 4 ack\n"
+				"A WRITE_LAST 4 ack\n"
+				"B NAK0 2\n"
+				"A WRITE_MIDDLE 2\n"
+				"A WRITE_MIDDLE 3\n"
+				"A WRITE_LAST 4 ack\n"
+				"B ACK 4\n");
+}
+
+/* Its NAK is lost, and it gives one only for a gap. */
+static void the_oldest_goes_next(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 0 | 1 << 2);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 2048);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\n"
+				"A WRITE_LAST 2 ack\n"
+				"B NAK0 1\n"
+				"A WRITE_LAST 2 ack\n"
+				"A WRITE_FIRST 1 ack\n"
+				"B ACK 1\n"
+				"A WRITE_LAST 2 ack\n"
+				"B ACK 2\n");
+}
+
+static void a_lost_ack_is_asked_for(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 1);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	pair_expect_trace(pair, "A WRITE_ONLY 1 ack\n"
+				"B ACK 1\n"
+				"A WRITE_ONLY 1 ack\n"
+				"B ACK 1\n");
+}
+
+/* Of a READ the last response shows what is missing, and one packet brings it. */
+static void the_last_response_is_asked_for(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 3 | 1 << 4);
+	fill(pair->b.memory, 4096, 3);
+	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	pair_expect_trace(pair, "A READ_REQUEST 1 ack\n"
+				"B READ_RESPONSE_FIRST 1\n"
+				"B READ_RESPONSE_MIDDLE 2\n"
+				"B READ_RESPONSE_MIDDLE 3\n"
+				"B READ_RESPONSE_LAST 4\n"
+				"A READ_REQUEST 4 ack\n"
+				"B READ_RESPONSE_ONLY 4\n"
+				"A READ_REQUEST 3 ack\n"
+				"B READ_RESPONSE_ONLY 3\n");
+	assert_memory_equal(pair->a.memory, pair->b.memory, 4096);
+}
+
+static void so_it_is_of_another_make(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 4);
+	fill(pair->b.memory, 4096, 3);
+	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	assert_memory_equal(pair->a.memory, pair->b.memory, 4096);
+	assert_int_equal(transport_counters(pair->a.qp)->implied_naks, 0);
+	begin(pair, 1 << 0);
+	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
+	pair_run(pair);
+	expect_soon(pair, 1);
+}
+
+static void an_atomic_is_done_once(void **state)
+{
+	struct pair *pair = *state;
+	uint64_t *word = (uint64_t *)(void *)(pair->b.memory + 64);
+
+	*word = 5;
+	begin(pair, 1 << 1);
+	side_atomic(&pair->a, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0, 64, 7, 0);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	assert_int_equal(*word, 12);
+}
+
+/* The repair of the one gap is lost, with nothing behind it. */
+static void a_lost_repair_is_looked_for(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 0 | 1 << 3);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 2048);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\n"
+				"A WRITE_LAST 2 ack\n"
+				"B GAPS 1\n"
+				"A WRITE_FIRST 1 ack\n"
+				"A WRITE_FIRST 1 ack\n"
+				"B ACK 2\n");
+}
+
+/* It may be asleep, or gone: two, and the ACK timeout is what it ever was. */
+static void a_silent_peer_gets_two(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 0);
+	pair->meddle = lose_all;
+	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
+	pair_run(pair);
+	while (!transport_counters(pair->a.qp)->timeouts)
+		assert_true(pair_wait(pair));
+	assert_int_equal(pair->now - started, ack_timeout_ns(14));
+	assert_int_equal(transport_counters(pair->a.qp)->probes, 2);
+	while (!pair->a.cq->count)
+		assert_true(pair_wait(pair));
+	side_expect(&pair->a, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(transport_counters(pair->a.qp)->probes, 2);
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, options.retry_cnt + 1);
+}
+
+/* Longer than the longest round trip was: measured, not guessed. */
+static void the_round_trip_says_when(void **state)
+{
+	const uint64_t trip = 30000000;
+	struct pair *pair = *state;
+
+	begin(pair, 0);
+	for (int i = 0; i < 30; i++) {
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+		side_turn(&pair->a);
+		pair->now += trip;
+		pair_run(pair);
+		side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	}
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	side_turn(&pair->a);
+	assert_in_range(pair->a.qp->requester->probe.deadline - pair->now, 3 * trip / 2, 3 * trip);
+}
+
+static void who_is_not_ready_is_left_alone(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 0);
+	side_request(&pair->a, IBV_WR_SEND, 1, 0, 8);
+	pair_run(pair);
+	pair_expect_trace(pair, "A SEND_ONLY 1 ack\n"
+				"B RNR 1\n");
+	assert_true(pair->a.qp->requester->probe.deadline == NO_DEADLINE);
+	assert_int_equal(transport_deadline(pair->a.qp) - pair->now, rnr_timer_ns(12));
+}
+
+static void a_limited_rate_is_kept(void **state)
+{
+	struct ibv_qp_rate_limit_attr attr = {.rate_limit = 8000, .max_burst_sz = 1100};
+	struct pair *pair = *state;
+
+	begin(pair, 0);
+	assert_int_equal(qp_limit_rate(pair->a.qp, &attr), 0);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 100000);
+	pair_run(pair);
+	while (!pair->a.cq->count)
+		assert_true(pair_wait(pair));
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	assert_int_equal(transport_counters(pair->a.qp)->probes, 0);
+	assert_int_equal(transport_counters(pair->a.qp)->resent, 0);
+}
+
+/* Within an address nothing is lost, and who does not answer does not run. */
+static void nobody_near_is_probed(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.qp->requester->probe.is_far = false;
+	begin(pair, 1 << 0);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	pair_run(pair);
+	assert_int_equal(transport_deadline(pair->a.qp) - pair->now, ack_timeout_ns(14));
+}
+
+#define TEST(name)		cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_OF_STRANGERS(name) cmocka_unit_test_setup_teardown(name, set_up_strangers, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(the_end_of_a_message_goes_again),
+	    TEST_OF_STRANGERS(so_it_does_to_another_make),
+	    TEST_OF_STRANGERS(the_oldest_goes_next),
+	    TEST(a_lost_ack_is_asked_for),
+	    TEST_OF_STRANGERS(a_lost_ack_is_asked_for),
+	    TEST(the_last_response_is_asked_for),
+	    TEST_OF_STRANGERS(so_it_is_of_another_make),
+	    TEST(an_atomic_is_done_once),
+	    TEST_OF_STRANGERS(an_atomic_is_done_once),
+	    TEST(a_lost_repair_is_looked_for),
+	    TEST(a_silent_peer_gets_two),
+	    TEST_OF_STRANGERS(a_silent_peer_gets_two),
+	    TEST(the_round_trip_says_when),
+	    TEST(who_is_not_ready_is_left_alone),
+	    TEST(a_limited_rate_is_kept),
+	    TEST(nobody_near_is_probed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
