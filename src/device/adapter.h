@@ -105,6 +105,9 @@ struct adapter_host {
 	 * lock. */
 	enum reach_result (*reach)(struct qp *qp, const struct reach_op *op);
 
+	/* Whether that may be done at all, for what is known of the peer. Under the lane's lock. */
+	bool (*is_reached)(const struct qp *qp);
+
 	/* The QP's peer, if it is of this process and its lane's lock is to be had at once: with
 	 * that, until leave_peer(). Else NULL. Under the QP's lane's lock. */
 	struct qp *(*enter_peer)(struct qp *qp);

@@ -133,6 +133,7 @@ static const struct adapter_host host = {
     .publish_qp = reachable_publish_qp,
     .withdraw_qp = reachable_withdraw_qp,
     .reach = reachable_reach,
+    .is_reached = reachable_is_reached,
     .enter_peer = reachable_enter_peer,
     .leave_peer = reachable_leave_peer,
     .lock_domain = domain_lock,

@@ -263,6 +263,15 @@ enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
 	return reach_other(qp, &question, op);
 }
 
+bool reachable_is_reached(const struct qp *qp)
+{
+	const struct samehost *samehost = qp->seat->lane->samehost;
+	uint32_t peer = qp->attr.dest_qp_num;
+
+	return reachable_of(qp->adapter) && samehost_is_local(samehost, &qp->av) &&
+	       (peer >> QPN_SLOT_SHIFT == qp->adapter->slot || samehost_has_reach(samehost, peer));
+}
+
 /* The peer's lock is not waited for: its holder may be waiting for ours. */
 struct qp *reachable_enter_peer(struct qp *qp)
 {

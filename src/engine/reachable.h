@@ -49,6 +49,7 @@ void reachable_withdraw_mr(struct adapter *adapter, const struct mr *mr);
 bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access);
 void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp);
 enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op);
+bool reachable_is_reached(const struct qp *qp);
 struct qp *reachable_enter_peer(struct qp *qp);
 void reachable_leave_peer(struct qp *qp, struct qp *peer);
 

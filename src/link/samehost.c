@@ -341,6 +341,14 @@ static struct channel *channel_to(const struct samehost *samehost, uint32_t qpn)
 	return samehost->way_to[qpn >> QPN_SLOT_SHIFT][samehost_way(qpn)];
 }
 
+bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn)
+{
+	const struct channel *channel = channel_to(samehost, qpn);
+
+	return channel && channel->reach &&
+	       atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire);
+}
+
 bool samehost_is_common(const struct samehost *samehost, const struct directory_question *question)
 {
 	const struct channel *channel = channel_to(samehost, question->dest_qpn);
@@ -354,8 +362,7 @@ enum reach_result samehost_reach(struct samehost *samehost,
 {
 	struct channel *channel = channel_to(samehost, question->dest_qpn);
 
-	if (!channel || !channel->reach ||
-	    !atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire))
+	if (!samehost_has_reach(samehost, question->dest_qpn))
 		return REACH_REFUSED;
 	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
 }

@@ -102,6 +102,9 @@ enum reach_result samehost_reach(struct samehost *samehost,
 				 const struct directory_question *question,
 				 const struct reach_op *op);
 
+/* Whether the process of this QP lets us at its memory. */
+bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn);
+
 /* A guess: that would be a copy in memory that both have (commons.h). */
 bool samehost_is_common(const struct samehost *samehost, const struct directory_question *question);
 

@@ -13,6 +13,8 @@ enum {
 	COST_SHIFT = 4,	      /* a copy costs less than packets do, */
 	COST_BYTES = 256,     /* a call more */
 	LATER_NS = 200000,
+	LONG_BYTES = 64 << 10, /* costs its target more by packets than an answer */
+	UNREACHED_WQES = 32,
 };
 
 /* Of the packets before, all is acknowledged; over UC they have left, and the host knows whether
@@ -30,14 +32,32 @@ bool reach_is_free(const struct qp *qp, const struct send_wqe *wqe)
 	return is_alone(qp) && !(wqe->flight & (WQE_OWN | WQE_BY_PACKETS)) && !qp->attr.rate_limit;
 }
 
-bool reach_may(const struct qp *qp, const struct send_wqe *wqe)
+static bool is_kind(const struct qp *qp, const struct send_wqe *wqe)
 {
 	if (!qp->adapter->host->reach || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
 		return false;
-	if (wqe->opcode != IBV_WR_RDMA_WRITE &&
-	    (wqe->opcode != IBV_WR_RDMA_READ || !qp->attr.max_rd_atomic))
+	return wqe->opcode == IBV_WR_RDMA_WRITE ||
+	       (wqe->opcode == IBV_WR_RDMA_READ && qp->attr.max_rd_atomic);
+}
+
+bool reach_may(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return is_kind(qp, wqe) && wqe->length && wqe->length <= MAX_MESSAGE_SIZE &&
+	       reach_is_free(qp, wqe);
+}
+
+/* A stream whose first message found the peer not ready would go on by packets otherwise. All that
+ * is outstanding has asked for an answer. */
+bool reach_waits(struct qp *qp, const struct send_wqe *wqe)
+{
+	if (wqe->length < LONG_BYTES || qp->type != IBV_QPT_RC || !is_kind(qp, wqe) ||
+	    wqe->flight & (WQE_OWN | WQE_BY_PACKETS) || is_alone(qp) ||
+	    !qp->adapter->host->is_reached || !qp->adapter->host->is_reached(qp))
 		return false;
-	return wqe->length && wqe->length <= MAX_MESSAGE_SIZE && reach_is_free(qp, wqe);
+	if (!qp->requester->unreached)
+		return true;
+	qp->requester->unreached--;
+	return false;
 }
 
 bool reach_resolve(const struct qp *qp, const struct send_wqe *wqe, const struct reach_op *op,
@@ -127,8 +147,10 @@ enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, u
 	if (part > PART_BYTES)
 		part = PART_BYTES;
 	result = do_part(qp, wqe, offset, part);
-	if (result == REACH_REFUSED)
+	if (result == REACH_REFUSED) {
 		wqe->flight = (wqe->flight & ~(uint32_t)WQE_REACHING) | WQE_BY_PACKETS;
+		qp->requester->unreached = UNREACHED_WQES;
+	}
 	if (result == REACH_LATER) {
 		wqe->flight |= WQE_REACHING;
 		requester->reached = offset;

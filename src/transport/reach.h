@@ -31,6 +31,10 @@ struct reach_op {
 /* Whether this WQE, which has no PSNs yet, is one to try. */
 bool reach_may(const struct qp *qp, const struct send_wqe *wqe);
 
+/* Whether this one is so long that it had better wait for what is outstanding, and be tried then.
+ */
+bool reach_waits(struct qp *qp, const struct send_wqe *wqe);
+
 /* Does it, or a turn's part of it; `bytes` is the cost. REACH_REFUSED: it goes by packets. */
 enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, uint32_t *bytes);
 

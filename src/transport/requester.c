@@ -248,6 +248,8 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	if (!(wqe->flight & WQE_STARTED)) {
 		if (!(wqe->flight & WQE_REACHING) && !may_start(qp, wqe))
 			return SENT_WAIT;
+		if (reach_waits(qp, wqe))
+			return SENT_WAIT;
 		reached = reach(qp, wqe, now, bytes);
 		if (reached != REACH_REFUSED)
 			return reached == REACH_DONE ? SENT : SENT_WAIT;

@@ -100,8 +100,9 @@ struct requester {
 	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
 
 	struct sge_cursor gather, scatter;
-	uint64_t reached; /* bytes, of the WQE that is WQE_REACHING */
-	bool was_told;	  /* the work request that was done last has a completion */
+	uint64_t reached;   /* bytes, of the WQE that is WQE_REACHING */
+	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
+	bool was_told;	    /* the work request that was done last has a completion */
 	struct transport_counters counters;
 };
 

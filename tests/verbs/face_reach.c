@@ -241,6 +241,43 @@ static void lists_and_inline_data_land_too(void **state)
 	stop();
 }
 
+/* What is long does not go by packets because something else has: it waits for the answer. */
+static void a_long_one_behind_packets_is_reached_too(void **state)
+{
+	struct contact peer;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_mr *mr;
+	struct end end;
+	uint64_t reached;
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	mr = ibv_reg_mr(pd, pages(REGION), REGION, IBV_ACCESS_LOCAL_WRITE);
+	until_reached(&end, &peer);
+	reached = counted(&end)->reached;
+	for (int i = 1; i <= 10; i++) {
+		sge = end_sge(&end, 3000, 8);
+		wr = make_send(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge);
+		wr.wr.atomic.remote_addr = peer.addrs[PLAIN] + 4096;
+		wr.wr.atomic.rkey = peer.rkeys[PLAIN];
+		wr.wr.atomic.compare_add = 7;
+		post_send_wr(&end, &wr);
+		sge = (struct ibv_sge){(uintptr_t)mr->addr, 70000, mr->lkey};
+		wr = make_send(IBV_WR_RDMA_READ, &sge);
+		wr.wr.rdma.remote_addr = peer.addrs[PLAIN];
+		wr.wr.rdma.rkey = peer.rkeys[PLAIN];
+		post_send_wr(&end, &wr);
+		assert_int_equal(next_wc(end.cq).opcode, IBV_WC_FETCH_ADD);
+		assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
+		assert_int_equal(*(uint64_t *)((char *)mr->addr + 4096), 7 * i);
+		assert_int_equal(counted(&end)->reached, reached + (uint64_t)i);
+	}
+	ibv_dereg_mr(mr);
+	end_destroy(&end);
+	stop();
+}
+
 static void what_is_long_is_done_by_both_where_the_target_polls(void **state)
 {
 	static const uint32_t lengths[] = {196607, 196608, 262145, 1 << 20, (1 << 20) + 1, LARGE};
@@ -623,6 +660,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, only_the_parent_goes_on)
 	    TEST(messages_land_while_the_target_is_stopped),
 	    TEST(lists_and_inline_data_land_too),
+	    TEST(a_long_one_behind_packets_is_reached_too),
 	    TEST(what_is_long_is_done_by_both_where_the_target_polls),
 	    TEST(a_target_that_is_killed_meanwhile_is_given_up),
 	    TEST(not_where_that_is_off),
