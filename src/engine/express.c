@@ -59,24 +59,38 @@ void express_settle(struct lane *lane, uint64_t now)
 		unlink_late(lane, &lane->late);
 		transport_time(seat->qp, now);
 		timer_set(&lane->timers, &seat->timer, transport_deadline(seat->qp));
-		if (transport_owes(seat->qp))
+		if (transport_owes(seat->qp) || transport_waits(seat->qp))
 			lane_make_ready(lane, seat);
 	}
 	lane->unanswered = 0;
 }
 
-/* Those whose ACK waits for company get it now. False if one of them needs its turn, or a bell. */
-static bool acknowledge(struct lane *lane)
+/* False if it needs its turn, or a bell. */
+static bool catch_up_with(struct lane *lane, struct qp *qp)
 {
 	struct outbox *outbox = samehost_outbox(lane->samehost);
+	bool owes = transport_owes(qp), waits = transport_waits(qp);
+
+	if (!owes && !waits)
+		return true;
+	if (waits && !express_advance(qp, outbox))
+		return false;
+	if (transport_owes(qp) && !express_acknowledge(qp, outbox))
+		return false;
+	return samehost_is_heard(lane->samehost);
+}
+
+/* What waits for room in a ring leaves, and ACKs that wait for company. False if one of the QPs
+ * needs more than that. */
+static bool catch_up(struct lane *lane)
+{
 	struct seat **link = &lane->late;
 
 	lane->unanswered = 0;
 	while (*link) {
 		struct qp *qp = (*link)->qp;
 
-		if (transport_owes(qp) &&
-		    (!express_acknowledge(qp, outbox) || !samehost_is_heard(lane->samehost)))
+		if (!catch_up_with(lane, qp))
 			return false;
 		if (transport_is_late(qp))
 			link = &(*link)->next_late;
@@ -167,8 +181,6 @@ static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, str
 	if (!atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return wr;
 	rest = express_post(seat->qp, wr, samehost_outbox(lane->samehost));
-	if (rest == wr)
-		return wr;
 	note(lane, seat);
 	*needs_doorbell |= !samehost_is_heard(lane->samehost);
 	return rest;
@@ -222,7 +234,7 @@ static bool look(struct lane *lane, bool *did)
 	} else {
 		lane->spared--;
 	}
-	if ((!count || lane->unanswered >= UNANSWERED_MAX) && !acknowledge(lane))
+	if ((!count || lane->unanswered >= UNANSWERED_MAX) && !catch_up(lane))
 		return false;
 	return !has_more;
 }

@@ -23,20 +23,22 @@ static bool owes_plain_ack(const struct responder *responder)
 	       !responder->job_count && !responder->is_reporting && !responder->owes_sign;
 }
 
-/*
- * Nothing is in the way: all that was posted has left, nothing of it is to go again, and the peer
- * waits for no answer that the message would overtake.
- */
-bool express_is_free(const struct qp *qp)
+/* Nothing of what has left is to go again, and the peer waits for no answer that a message would
+ * overtake. */
+static bool is_open(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       requester->current == qp->sq.next && requester->psn == requester->end &&
-	       psn_into(requester->end, requester->una) < EXPRESS_WINDOW &&
-	       requester->rnr_deadline == NO_DEADLINE && !requester->has_failed &&
-	       !requester->recovery && !requester->responses && !requester->has_credits &&
-	       !qp->attr.rate_limit && (!responder_has_work(qp) || owes_plain_ack(qp->responder));
+	       requester->psn == requester->end && requester->rnr_deadline == NO_DEADLINE &&
+	       !requester->has_failed && !requester->recovery && !requester->responses &&
+	       !requester->has_credits && !qp->attr.rate_limit &&
+	       (!responder_has_work(qp) || owes_plain_ack(qp->responder));
+}
+
+bool express_is_free(const struct qp *qp)
+{
+	return is_open(qp) && qp->requester->current == qp->sq.next;
 }
 
 bool express_has_room(const struct send_queue *sq)
@@ -85,23 +87,32 @@ bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *
 	return true;
 }
 
-/* What the requester looks at when it has to send again. */
-static void fill(const struct qp *qp, const struct ibv_send_wr *wr, const uint8_t *payload,
-		 uint32_t length, struct send_wqe *wqe)
+/* As the general path would post it. */
+static bool fill(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+		 struct send_wqe *wqe)
 {
 	wqe->wr_id = wr->wr_id;
 	wqe->length = length;
 	wqe->opcode = wr->opcode;
 	wqe->flags = wr->send_flags | (qp->sq_sig_all ? IBV_SEND_SIGNALED : 0);
 	wqe->imm_data = wr->imm_data;
-	wqe->first_psn = wqe->last_psn = qp->requester->end;
-	wqe->flight = WQE_STARTED;
+	wqe->flight = 0;
 	wqe->is_inline = wr->send_flags & IBV_SEND_INLINE;
 	wqe->num_sge = wqe->is_inline ? 0 : (uint32_t)wr->num_sge;
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		wqe->sge[i] = wr->sg_list[i];
-	if (wqe->is_inline)
-		memcpy(wqe->data, payload, length);
+	return !wqe->is_inline || express_gather(qp, wr, (uint8_t *)wqe->data);
+}
+
+static bool queue(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t length;
+
+	if (!express_is_fit(qp, wr, &length) || !express_has_room(&qp->sq) ||
+	    !fill(qp, wr, length, sq_wqe(&qp->sq, qp->sq.next)))
+		return false;
+	qp->sq.next++;
+	return true;
 }
 
 /* The ACK that is owed goes along. */
@@ -130,43 +141,108 @@ static void sent(struct qp *qp, uint32_t length, bool has_imm)
 	requester->counters.sent_bytes += express_packet_bytes(length, has_imm);
 }
 
-static bool post(struct qp *qp, const struct ibv_send_wr *wr, struct outbox *outbox)
+static bool gather(const struct qp *qp, const struct send_wqe *wqe, uint8_t *to)
 {
-	bool has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
-	struct express *express;
-	struct send_wqe *wqe;
-	uint32_t length, flags = EXPRESS_MESSAGE;
+	struct ibv_sge sge[EXPRESS_SGE];
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = (int)wqe->num_sge};
 
-	if (!express_is_fit(qp, wr, &length) || !express_has_room(&qp->sq))
-		return false;
-	wqe = sq_wqe(&qp->sq, qp->sq.next);
+	if (wqe->is_inline) {
+		memcpy(to, wqe->data, wqe->length);
+		return true;
+	}
+	memcpy(sge, wqe->sge, wqe->num_sge * sizeof(*sge));
+	return express_gather(qp, &wr, to);
+}
+
+enum step {
+	STEP_SENT,
+	STEP_WAITS, /* for room, which what is in flight will make */
+	STEP_STUCK, /* the general path knows what to do */
+};
+
+/* The next work request, which is fit. */
+static enum step send(struct qp *qp, struct outbox *outbox)
+{
+	struct requester *requester = qp->requester;
+	struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
+	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	uint32_t length = (uint32_t)wqe->length, flags = EXPRESS_MESSAGE;
+	struct express *express;
+
+	if (psn_into(requester->end, requester->una) >= EXPRESS_WINDOW)
+		return STEP_WAITS;
 	express = outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num,
 					  sizeof(*express) + length);
 	if (!express)
-		return false;
-	if (!express_gather(qp, wr, (uint8_t *)(express + 1)))
-		return false;
-	fill(qp, wr, (uint8_t *)(express + 1), length, wqe);
+		return requester->una != requester->end ? STEP_WAITS : STEP_STUCK;
+	if (!gather(qp, wqe, (uint8_t *)(express + 1)))
+		return STEP_STUCK;
 	flags |= has_imm ? EXPRESS_IMM : 0;
-	flags |= wr->send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
+	flags |= wqe->flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
 	flags |= add_ack(qp, express);
 	express->to = qp->attr.dest_qp_num | flags << 24;
-	express->psn = wqe->first_psn;
-	express->imm = wr->imm_data;
+	express->psn = wqe->first_psn = wqe->last_psn = requester->end;
+	express->imm = wqe->imm_data;
 	express->pkey = qp->pkey;
+	wqe->flight = WQE_STARTED;
 	outbox->commit_express(outbox, sizeof(*express) + length);
-	qp->sq.next++;
 	sent(qp, length, has_imm);
-	return true;
+	return STEP_SENT;
+}
+
+/* The next work request, which the general path may have posted, and begun without sending it. */
+static bool is_fit(const struct qp *qp, const struct send_wqe *wqe)
+{
+	bool is_new =
+	    !wqe->flight || (wqe->flight == WQE_STARTED && wqe->first_psn == qp->requester->psn);
+
+	return is_new && is_message(wqe->opcode) && wqe->num_sge <= EXPRESS_SGE &&
+	       wqe->length <= EXPRESS_BYTES && wqe->length <= qp->mtu &&
+	       !(wqe->flags & IBV_SEND_FENCE && qp->requester->rd_count);
+}
+
+/* All that waits, up to `end`. */
+static enum step advance(struct qp *qp, uint32_t end, struct outbox *outbox)
+{
+	enum step step = STEP_SENT;
+
+	while (step == STEP_SENT && qp->requester->current != end)
+		step = is_fit(qp, sq_wqe(&qp->sq, qp->requester->current)) ? send(qp, outbox)
+									   : STEP_STUCK;
+	return step;
+}
+
+bool express_advance(struct qp *qp, struct outbox *outbox)
+{
+	if (qp->requester->current == sq_tail(qp))
+		return true;
+	return qp->type == IBV_QPT_RC && outbox->reserve_express && is_open(qp) &&
+	       advance(qp, sq_tail(qp), outbox) != STEP_STUCK;
+}
+
+/* Behind what waits for room it waits too. */
+static struct ibv_send_wr *post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox)
+{
+	enum step step = advance(qp, qp->sq.next, outbox);
+
+	for (; wr && step != STEP_STUCK && queue(qp, wr); wr = wr->next) {
+		if (step == STEP_WAITS)
+			continue;
+		step = send(qp, outbox);
+		if (step == STEP_STUCK) {
+			qp->sq.next--;
+			break;
+		}
+	}
+	return wr;
 }
 
 struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox)
 {
 	if (qp->type != IBV_QPT_RC || !outbox->reserve_express || !sq_try_begin(qp))
 		return wr;
-	if (express_is_free(qp))
-		while (wr && post(qp, wr, outbox))
-			wr = wr->next;
+	if (is_open(qp))
+		wr = post(qp, wr, outbox);
 	sq_commit(qp);
 	return wr;
 }

@@ -70,10 +70,17 @@ static inline uint32_t express_packet_bytes(uint32_t length, bool has_imm)
 }
 
 /*
- * Posts what is fit for it of a list, and sends it. The first that is not, for the general path to
- * post (or to refuse); NULL if that was all.
+ * Posts what is fit for it of a list, and sends it; or what is in flight fills the ring, and then
+ * it waits in the send queue for express_advance(). The first that is not fit, for the general path
+ * to post (or to refuse); NULL if that was all.
  */
 struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox);
+
+/*
+ * Sends what waits in the send queue, as far as there is room. False if the QP needs its turn for
+ * that: what waits is not fit, or waits for something else.
+ */
+bool express_advance(struct qp *qp, struct outbox *outbox);
 
 /*
  * The same where the peer is a QP of this process: executed at once, without a record or an ACK.
@@ -92,8 +99,8 @@ bool express_take(struct qp *qp, const struct packet *packet, const struct expre
  */
 bool express_acknowledge(struct qp *qp, struct outbox *outbox);
 
-/* Of a work request, with the send queue's lock: whether anything is in its way, whether it is of
- * the kind, whether there is room. */
+/* Of a work request, with the send queue's lock: whether anything is in its way (all that was
+ * posted has left, for one), whether it is of the kind, whether there is room. */
 bool express_is_free(const struct qp *qp);
 bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *length);
 bool express_has_room(const struct send_queue *sq);

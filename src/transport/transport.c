@@ -347,11 +347,16 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	}
 }
 
+bool transport_waits(const struct qp *qp)
+{
+	return qp->requester->current != sq_tail(qp);
+}
+
 bool transport_is_late(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 
-	return qp->responder->is_owed ||
+	return qp->responder->is_owed || transport_waits(qp) ||
 	       (requester->is_untimed && requester->una != requester->end);
 }
 

@@ -144,8 +144,10 @@ struct qp *transport_glance(struct adapter *adapter, const struct packet *packet
 
 /*
  * What the express path leaves to its host: an ACK that is owed, which the next message to the peer
- * takes along, and an ACK timer that starts when the time is known.
+ * takes along, what waits in the send queue (transport_waits()), and an ACK timer that starts when
+ * the time is known.
  */
+bool transport_waits(const struct qp *qp);
 bool transport_is_late(const struct qp *qp);
 void transport_time(struct qp *qp, uint64_t now);
 

@@ -249,16 +249,158 @@ static void what_was_posted_before_goes_first(void **state)
 	side_turn(&pair->a);
 	pair->room = UINT32_MAX;
 	send(pair, 2);
-	pair_expect_trace(pair, "");
-	pair_run(pair);
+	pair_expect_trace(pair, "A express 0\nA express 1\n");
 	send(pair, 3);
 	pair_run(pair);
-	pair_expect_trace(pair, "A SEND_ONLY 0 ack\nA SEND_ONLY 1 ack\nB ACK 1\n"
-				"A express 2\nB ACK 2\n");
+	pair_expect_trace(pair, "A express 2\nB ACK 2\n");
 	for (uint64_t i = 1; i < 4; i++) {
 		expect_message(pair, i, i);
 		side_expect(&pair->a, i, IBV_WC_SUCCESS);
 	}
+}
+
+/* ---- what waits for room ---- */
+
+/* One is in flight and fills the outbox. */
+static void fill_outbox(struct pair *pair)
+{
+	pair->room = 1;
+	send(pair, 1);
+	pair_expect_trace(pair, "A express 0\n");
+}
+
+static void make_room(struct pair *pair)
+{
+	pair->room = UINT32_MAX;
+}
+
+static void behind_what_is_in_flight_it_waits_for_room(void **state)
+{
+	struct pair *pair = *state;
+
+	for (uint64_t i = 1; i < 5; i++)
+		receive(pair, i);
+	pair_run(pair);
+	fill_outbox(pair);
+	for (uint64_t i = 2; i < 4; i++) {
+		struct ibv_sge sge = side_sge(&pair->a, i * 512, BYTES);
+		struct ibv_send_wr wr = {
+		    .wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+		fill(pair->a.memory + i * 512, BYTES, (unsigned int)i + 1);
+		assert_null(express_post(pair->a.qp, &wr, &pair->a.outbox));
+	}
+	assert_true(transport_waits(pair->a.qp));
+	assert_true(transport_is_late(pair->a.qp));
+	assert_true(express_advance(pair->a.qp, &pair->a.outbox)); /* no turn would help */
+	pair_expect_trace(pair, "");
+	make_room(pair);
+	assert_true(express_advance(pair->a.qp, &pair->a.outbox));
+	assert_false(transport_waits(pair->a.qp));
+	send(pair, 4);
+	pair_run(pair);
+	pair_expect_trace(pair, "A express 1\nA express 2\nA express 3\nB ACK 3\n");
+	for (uint64_t i = 1; i < 5; i++) {
+		expect_message(pair, i, i);
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+	}
+	expect_coherent(pair);
+}
+
+/* The next to be posted takes it along. */
+static void the_next_one_goes_behind_it(void **state)
+{
+	struct pair *pair = *state;
+
+	for (uint64_t i = 1; i < 4; i++)
+		receive(pair, i);
+	pair_run(pair);
+	fill_outbox(pair);
+	send(pair, 2);
+	make_room(pair);
+	send(pair, 3);
+	pair_run(pair);
+	pair_expect_trace(pair, "A express 1\nA express 2\nB ACK 2\n");
+	for (uint64_t i = 1; i < 4; i++) {
+		expect_message(pair, i, i);
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+	}
+}
+
+static void inline_data_are_kept_while_they_wait(void **state)
+{
+	struct pair *pair = *state;
+	char data[16] = "inline, it says";
+	struct ibv_sge sge = {(uintptr_t)data, sizeof(data), 0};
+	struct ibv_send_wr wr = {.wr_id = 2,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_INLINE};
+
+	receive(pair, 1);
+	receive(pair, 2);
+	pair_run(pair);
+	fill_outbox(pair);
+	side_post(&pair->a, &wr);
+	memset(data, 'x', sizeof(data));
+	make_room(pair);
+	assert_true(express_advance(pair->a.qp, &pair->a.outbox));
+	pair_run(pair);
+	pair_expect_trace(pair, "A express 1\nB ACK 1\n");
+	expect_message(pair, 1, 1);
+	side_expect(&pair->b, 2, IBV_WC_SUCCESS);
+	assert_string_equal(pair->b.memory + OFFSET + 2 * 512, "inline, it says");
+}
+
+/* Nothing would come back that makes room. */
+static void alone_it_is_the_general_paths(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND};
+
+	pair->room = 0;
+	expect_packet(pair, &wr);
+	side_post(&pair->a, &wr);
+	assert_false(express_advance(pair->a.qp, &pair->a.outbox));
+}
+
+static void what_waits_and_is_not_fit_needs_a_turn(void **state)
+{
+	struct pair *pair = *state;
+
+	receive(pair, 1);
+	side_post_recv(&pair->b, 2, 0, 4096);
+	receive(pair, 3);
+	pair_run(pair);
+	fill_outbox(pair);
+	side_request(&pair->a, IBV_WR_SEND, 2, 0, 2000);
+	make_room(pair);
+	assert_false(express_advance(pair->a.qp, &pair->a.outbox));
+	send(pair, 3); /* not before it */
+	pair_expect_trace(pair, "");
+	pair_run(pair);
+	pair_expect_trace(pair, "A SEND_FIRST 1\nA SEND_LAST 2 ack\nA SEND_ONLY 3 ack\nB ACK 3\n");
+}
+
+/* Its key is looked at when it leaves; then it is as ever, and what was before it completes. */
+static void a_wrong_key_of_what_waits(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_sge sge = side_sge(&pair->a, 0, 8);
+	struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+	sge.lkey ^= 1;
+	receive(pair, 1);
+	pair_run(pair);
+	fill_outbox(pair);
+	side_post(&pair->a, &wr);
+	make_room(pair);
+	assert_false(express_advance(pair->a.qp, &pair->a.outbox));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(atomic_load(&pair->a.qp->state), IBV_QPS_ERR);
 }
 
 static void a_fence_waits_for_the_read(void **state)
@@ -354,6 +496,12 @@ int main(void)
 	    express_test(a_full_outbox_takes_no_record),
 	    express_test(a_full_send_queue_is_refused_as_ever),
 	    express_test(what_was_posted_before_goes_first),
+	    express_test(behind_what_is_in_flight_it_waits_for_room),
+	    express_test(the_next_one_goes_behind_it),
+	    express_test(inline_data_are_kept_while_they_wait),
+	    express_test(alone_it_is_the_general_paths),
+	    express_test(what_waits_and_is_not_fit_needs_a_turn),
+	    express_test(a_wrong_key_of_what_waits),
 	    express_test(a_fence_waits_for_the_read),
 	    express_test(behind_a_read_completions_keep_their_order),
 	    express_test(a_reply_does_not_overtake_answers),
