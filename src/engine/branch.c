@@ -198,7 +198,7 @@ bool branch_hears(struct line *line, const struct line_message *message, size_t 
 			branch_close(line, IBV_QPS_ERR);
 			return false;
 		}
-		if (message->type == LINE_SERVE) {
+		if (message->type == LINE_SERVE && !line->has_responder) {
 			ledger_read(qp, line->ledger, false);
 			line->has_responder = true;
 		}
@@ -207,7 +207,7 @@ bool branch_hears(struct line *line, const struct line_message *message, size_t 
 		take_packet(line, message, length, now);
 		break;
 	case LINE_RECALL:
-		line->is_recalled = true;
+		line->is_recalled = line->has_responder;
 		break;
 	case LINE_END:
 		branch_close(line, (enum ibv_qp_state)message->value);

@@ -14,6 +14,7 @@
 #include "engine/meeting.h"
 #include "engine/state.h"
 #include "engine/steer.h"
+#include "engine/visitor.h"
 #include "link/udp.h"
 #include "wire/headers.h"
 
@@ -193,8 +194,8 @@ static bool keep_lanes(struct estate *estate, struct kept *kept, struct group *g
 		return true;
 	if (!get_lanes(estate, group, fds, &error))
 		return false;
-	if (error) /* -ENOENT: the slot never had any on this address */
-		return true;
+	if (error) /* the slot never had any on this address; or another time */
+		return error == -ENOENT;
 	for (uint32_t i = 0; i < group->lanes; i++) {
 		if (kept->lane_count == i &&
 		    add(estate, &kept->lanes[i], &kept->lane_places[i], i, fds[i], &kept->gid))
@@ -290,6 +291,20 @@ static void pass_on(struct engine *engine, const struct estate *estate,
 	meeting_forward(engine->slot.fd, &to, &meeting->gid, meeting->scope, &packet, false);
 }
 
+/* Somebody wants to open a QP that another process has by now, or will have in a moment. */
+static void show_on(struct engine *engine, const struct estate *estate,
+		    const struct meeting *meeting, struct mail *mail)
+{
+	struct iovec iov = {mail->data, mail->length};
+	struct mail_address to;
+
+	if (mail->fd_count != VISIT_FDS)
+		return;
+	mail_address_of_qp(estate->station->info.ifindex, meeting->question, &to);
+	if (mail_send(engine->slot.fd, &to, &iov, 1, mail->fds, mail->fd_count))
+		visitor_come_again(mail->fds[0]);
+}
+
 /* For a slot with nothing of its own any more. */
 static void hear(struct engine *engine, const struct estate *estate, struct mail *mail)
 {
@@ -300,6 +315,8 @@ static void hear(struct engine *engine, const struct estate *estate, struct mail
 		meeting_answer(engine->slot.fd, mail, NULL, 0);
 	else if (meeting && mail->is_ours && meeting->type == MEETING_PACKET)
 		pass_on(engine, estate, meeting, length);
+	else if (meeting && mail->is_ours && meeting->type == MEETING_VISIT)
+		show_on(engine, estate, meeting, mail);
 	else if (meeting && mail->is_ours && meeting->type == MEETING_OFFER)
 		neighbours_decline(engine, estate->slot, meeting, mail);
 }

@@ -181,7 +181,7 @@ static void visit(struct opening *opening, const struct mail_address *to)
 	pthread_mutex_lock(&opening->lock);
 	if (opening_connect(opening, to, false))
 		opening_disconnect(opening);
-	else
+	else if (opening->state == OPENING_SEEKS)
 		set_state(opening, OPENING_VISITS);
 	pthread_mutex_unlock(&opening->lock);
 }
@@ -208,14 +208,17 @@ static void seek(struct opening *opening)
 void heir_seek(struct opening *opening)
 {
 	uint64_t now = lane_now();
+	bool has_left;
 
 	if (now > opening->seek_at + SETTLED_NS)
 		opening->seeks = 0;
 	pthread_mutex_lock(&opening->lock);
+	has_left = opening->state == OPENING_LEFT;
 	opening_disconnect(opening);
-	set_state(opening, OPENING_SEEKS);
+	if (!has_left)
+		set_state(opening, OPENING_SEEKS);
 	pthread_mutex_unlock(&opening->lock);
-	if (now >= opening->seek_at)
+	if (!has_left && now >= opening->seek_at)
 		seek(opening);
 }
 

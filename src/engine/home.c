@@ -250,7 +250,8 @@ static bool take_first(struct qp *qp)
 			line = NULL; /* to be refused, where the PSN is known */
 	}
 	if (home->at && home->at != line) {
-		if (!home->is_recalled)
+		/* one that we took over: what is not open yet has not said whether it is there */
+		if (!home->is_recalled && home->at->state == LINE_OPEN)
 			home->is_recalled = line_say(home->at, LINE_RECALL, 0) == 0;
 		return false;
 	}
@@ -275,6 +276,8 @@ static void go_on(struct qp *qp)
 
 	if (home->is_taking)
 		return;
+	if (home->at && home->at->state == LINE_NEW)
+		ask(home->at); /* the mail was full */
 	while (home->first && take_first(qp))
 		unpark(home);
 	if (!home->first)
@@ -293,9 +296,12 @@ bool home_pass_on(struct qp *qp, const struct packet *packet, uint32_t srqn)
 		home = home_make(qp);
 	if (!home)
 		return false;
-	if (!home->first && (home->at ? home->at->slot == slot : is_ours)) {
+	if (!home->first && !home->at && is_ours)
+		return false;
+	if (!home->first && home->at && home->at->slot == slot && home->at->state == LINE_OPEN) {
 		/* where there is no room it is lost, as on a network */
-		return home->at ? line_pass(home->at, packet), true : false;
+		line_pass(home->at, packet);
+		return true;
 	}
 	park(home, packet, slot);
 	go_on(qp);
@@ -375,7 +381,7 @@ bool home_hears(struct line *line, const struct line_message *message)
 			come_back_left(qp);
 		break;
 	case LINE_RETURN:
-		if (qp->home->at == line)
+		if (qp->home->at == line && qp->home->is_recalled)
 			come_back(qp, false);
 		break;
 	case LINE_EVENT:
@@ -441,15 +447,34 @@ void home_end(struct qp *qp, enum ibv_qp_state state)
 	}
 	home->at = NULL;
 	home->is_recalled = false;
-	if (home->ledger)
+	if (home->ledger) {
 		atomic_store(&home->ledger->holder, 0);
-	note(qp);
+		ledger_write_terms(qp, home->ledger);
+	}
 	tell_late(qp);
 }
 
+/* As one that was killed: the ledger and the branches are the next home's. */
+static void depart(struct qp *qp)
+{
+	struct home *home = qp->home;
+	struct line *line, *next;
+
+	while (home->first)
+		unpark(home);
+	cds_list_for_each_entry_safe (line, next, &home->lines, node)
+		line_close(line);
+	home->at = NULL;
+	tell_late(qp);
+}
+
+/* Of who took a QP over nobody knows whether others who have it open have found it yet. */
 void home_free(struct qp *qp)
 {
-	home_end(qp, IBV_QPS_RESET);
+	if (qp->stand_in)
+		depart(qp);
+	else
+		home_end(qp, IBV_QPS_RESET);
 	release_ledger(qp);
 	free(qp->home);
 	qp->home = NULL;

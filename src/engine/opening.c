@@ -19,7 +19,13 @@
 #include "explain/reason.h"
 #include "transport/ledger.h"
 
-enum { PATIENCE_MS = 5000, RETRIES = 100, MOMENT_US = 200 };
+enum {
+	PATIENCE_MS = 5000,
+	RETRIES = 100,
+	MOMENT_US = 200,
+	DOOR_MS = 10,  /* between two tries to open a QP */
+	DOOR_SHUT = 3, /* tries that find nobody: who was asked may have been about to die */
+};
 
 void openings_init(struct openings *openings)
 {
@@ -178,7 +184,7 @@ static int send_request(const struct opening *opening, const struct mail_address
 	meeting.scope = station_of(qp->adapter)->info.ifindex;
 	meeting.slot = opening->engine->slot.number;
 	do {
-		error = mail_send(opening->engine->slot.fd, to, iov, 2, ends, 2);
+		error = mail_send(opening->engine->slot.fd, to, iov, 2, ends, VISIT_FDS);
 	} while (error == -EAGAIN && tries-- > 0 && usleep(MOMENT_US) == 0);
 	return error;
 }
@@ -286,8 +292,10 @@ static bool read_entry(struct opening *opening, struct visitor_answer *answer)
 
 	if (!engine_lock_running(opening->engine))
 		return false;
-	is_in = recvmsg(opening->calls, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == sizeof(*answer) &&
-		take_fds(opening, &msg);
+	is_in = recvmsg(opening->calls, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == sizeof(*answer);
+	if (!is_in)
+		answer->error = 0;
+	is_in = is_in && !answer->error && take_fds(opening, &msg);
 	engine_unlock();
 	return is_in;
 }
@@ -298,6 +306,7 @@ static bool enter(struct opening *opening, struct visitor_answer *answer)
 	const struct visitor_call call = {.kind = VISITOR_ENTER};
 	struct pollfd readable = {.fd = opening->calls, .events = POLLIN};
 
+	answer->error = 0;
 	return send(opening->calls, &call, sizeof(call), MSG_NOSIGNAL | MSG_DONTWAIT) ==
 		   sizeof(call) &&
 	       poll(&readable, 1, PATIENCE_MS) > 0 && read_entry(opening, answer);
@@ -343,12 +352,39 @@ static struct qp *make(struct adapter *adapter, struct xrc_domain *domain, uint3
 	return qp;
 }
 
+static void forget_entry(struct opening *opening)
+{
+	if (opening->ledger)
+		munmap(opening->ledger, sizeof(*opening->ledger));
+	opening->ledger = NULL;
+	release(opening, &opening->ledger_place);
+	release(opening, &opening->mailbox_place);
+}
+
+/* The home may be going this very moment, and the next one not be there yet. */
+static bool find_home(struct opening *opening, struct visitor_answer *answer)
+{
+	uint64_t until = lane_now() + PATIENCE_MS * 1000000ull;
+	int shut = 0;
+
+	while (connect_home(opening) == 0) {
+		if (enter(opening, answer))
+			return true;
+		opening_disconnect(opening);
+		forget_entry(opening);
+		shut += answer->error != EAGAIN;
+		if (shut == DOOR_SHUT || lane_now() > until)
+			return false;
+		poll(NULL, 0, DOOR_MS);
+	}
+	return false;
+}
+
 int engine_open_qp(struct adapter *adapter, struct xrc_domain *domain, uint32_t number,
 		   struct qp **result)
 {
 	struct visitor_answer answer;
 	struct qp *qp;
-	int error;
 
 	if (domain->is_private || number >> QPN_SLOT_SHIFT == adapter->slot)
 		return refuse(REASON_QP_OPEN_NONE, "QP %#x", number);
@@ -358,8 +394,7 @@ int engine_open_qp(struct adapter *adapter, struct xrc_domain *domain, uint32_t 
 		xrc_domain_put(adapter, domain);
 		return refuse(REASON_NO_MEMORY, "for a QP");
 	}
-	error = connect_home(qp->opening);
-	if (error || !enter(qp->opening, &answer)) {
+	if (!find_home(qp->opening, &answer)) {
 		opening_free(qp);
 		return refuse(REASON_QP_OPEN_NONE, "QP %#x, of another process", number);
 	}
@@ -382,11 +417,17 @@ void engine_follow_qp(struct qp *qp)
 static void take_leave(struct opening *opening)
 {
 	const struct visitor_call call = {.kind = VISITOR_LEAVE};
+	struct openings *openings = &opening->engine->openings;
 	struct visitor_answer answer;
 
 	pthread_mutex_lock(&opening->lock);
 	if (opening->state == OPENING_VISITS && opening->calls >= 0)
 		ask(opening, &call, &answer);
+	/* the home hangs up, and is no less there */
+	pthread_mutex_lock(&openings->lock);
+	if (opening->state != OPENING_HEIR)
+		opening->state = OPENING_LEFT;
+	pthread_mutex_unlock(&openings->lock);
 	pthread_mutex_unlock(&opening->lock);
 }
 
@@ -405,10 +446,7 @@ void opening_free(struct qp *qp)
 	if (opening->heir)
 		heir_end(opening);
 	pthread_mutex_unlock(&openings->call_lock);
-	if (opening->ledger)
-		munmap(opening->ledger, sizeof(*opening->ledger));
-	release(opening, &opening->ledger_place);
-	release(opening, &opening->mailbox_place);
+	forget_entry(opening);
 	openings_wake(opening->engine); /* what it polls is not closed before */
 	pthread_cond_destroy(&opening->changed);
 	pthread_mutex_destroy(&opening->lock);

@@ -86,7 +86,7 @@ void opening_visit(struct engine *engine, const struct meeting *meeting, size_t 
 	struct xrcd_file file;
 	struct qp *qp;
 
-	if (mail->fd_count != 2 || length < sizeof(file))
+	if (mail->fd_count != VISIT_FDS || length < sizeof(file))
 		return;
 	memcpy(&file, meeting + 1, sizeof(file));
 	pthread_mutex_lock(&engine->openings.call_lock);
@@ -100,6 +100,13 @@ void opening_visit(struct engine *engine, const struct meeting *meeting, size_t 
 	if (qp && !add(engine, qp, mail))
 		engine_face()->leave_qp(shown(qp));
 	pthread_mutex_unlock(&engine->openings.call_lock);
+}
+
+void visitor_come_again(int calls)
+{
+	const struct visitor_answer again = {.error = EAGAIN};
+
+	send(calls, &again, sizeof(again), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* ---- going ---- */
@@ -127,11 +134,13 @@ bool openings_have_visitors(struct engine *engine, const struct adapter *adapter
 	return have;
 }
 
-/* It ends with us again. */
+/* It ends with us again; but what was taken over may still be sought by others. */
 static void unshare(struct qp *qp)
 {
 	struct lane *lane = qp->seat->lane;
 
+	if (qp->stand_in)
+		return;
 	lane_lock(lane);
 	home_unshare(qp);
 	lane_unlock(lane);

@@ -15,7 +15,7 @@ enum visitor_kind {
 	VISITOR_ENTER, /* a query; with the ledger and the mailbox of the QP's slot */
 };
 
-enum { ENTER_FDS = 2 };
+enum { VISIT_FDS = 2, ENTER_FDS = 2 };
 
 struct visitor_call {
 	uint32_t kind;
@@ -24,7 +24,7 @@ struct visitor_call {
 };
 
 struct visitor_answer {
-	int error; /* a positive errno, its reason and live values */
+	int error; /* a positive errno, its reason and live values; of ENTER: EAGAIN */
 	uint32_t reason;
 	char live[160];
 	struct ibv_qp_attr attr; /* as it is now */
@@ -34,7 +34,8 @@ enum opening_state {
 	OPENING_VISITS, /* the home answers calls */
 	OPENING_SEEKS,	/* the home is gone, the next one is still to be found */
 	OPENING_HEIR,	/* it is here */
-	OPENING_GONE,
+	OPENING_GONE,	/* and not found */
+	OPENING_LEFT,	/* by us */
 };
 
 /* The place of each descriptor among those that a fork closes; -1: none. */
@@ -69,6 +70,9 @@ void opening_disconnect(struct opening *opening);
 void heir_seek(struct opening *opening);
 bool heirs_tick(struct engine *engine);
 void heir_end(struct opening *opening);
+
+/* visitor.c: the answer to who wants to enter while nobody knows where the QP is. */
+void visitor_come_again(int calls);
 
 /* opening.c: events of openings, mail of heirs. The lists' lock is held for the first, the call
  * lock for the second, which says whether the descriptor is an opening's. */

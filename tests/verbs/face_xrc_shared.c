@@ -6,65 +6,14 @@
 #define _GNU_SOURCE
 #include <sys/un.h>
 
-#include "helper.h"
+#include "xrc_sender.h"
 
 enum { STREAM = 240, BURST = 8 };
 
 static struct helper home, one, two;
-static struct end sender;
 static struct report near_srq, one_srq, two_srq;
 
-static struct order order(enum order_kind kind, uint32_t number)
-{
-	struct order made = {.kind = kind, .number = number, .count = number};
-
-	return made;
-}
-
-static struct order post_order(uint64_t wr_id, uint32_t count, uint32_t length)
-{
-	struct order made = {.kind = ORDER_POST, .wr_id = wr_id, .count = count, .length = length};
-
-	return made;
-}
-
 /* ---- what each test begins with ---- */
-
-static void create_sender(void)
-{
-	struct ibv_qp_init_attr_ex attr = {
-	    .cap = {.max_send_wr = 256, .max_send_sge = 1, .max_inline_data = 64},
-	    .qp_type = IBV_QPT_XRC_SEND,
-	    .comp_mask = IBV_QP_INIT_ATTR_PD,
-	    .pd = pd,
-	};
-
-	end_make_buffer(&sender);
-	sender.cq = attr.send_cq = ibv_create_cq(context, 512, NULL, NULL, 0);
-	assert_non_null(sender.cq);
-	sender.qp = ibv_create_qp_ex(context, &attr);
-	assert_non_null(sender.qp);
-	qp_init(sender.qp, 0);
-}
-
-/* A receiver that is not ready may take long; a message that is lost is sent again seven times. */
-static void connect_sender(uint32_t dest)
-{
-	struct ibv_qp_attr rtr = rtr_to_peer(dest), rts = rts_attr();
-
-	rts.timeout = 15;
-	rts.retry_cnt = 7;
-	rts.rnr_retry = 7;
-	assert_int_equal(ibv_modify_qp(sender.qp, &rtr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
-			 0);
-	assert_int_equal(ibv_modify_qp(sender.qp, &rts,
-				       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-					   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					   IBV_QP_MAX_QP_RD_ATOMIC),
-			 0);
-}
 
 static int setup(void **state)
 {
@@ -97,31 +46,6 @@ static int teardown(void **state)
 }
 
 #define SHARED_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void post_to(uint32_t srqn, enum ibv_wr_opcode opcode, struct ibv_sge sge, uint64_t wr_id,
-		    uint64_t addr, uint32_t rkey)
-{
-	struct ibv_send_wr wr = make_send(opcode, &sge);
-
-	wr.wr_id = wr_id;
-	wr.imm_data = htobe32(0x1234);
-	wr.qp_type.xrc.remote_srqn = srqn;
-	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = addr;
-		wr.wr.atomic.rkey = rkey;
-		wr.wr.atomic.compare_add = 5;
-	} else if (opcode != IBV_WR_SEND) {
-		wr.wr.rdma.remote_addr = addr;
-		wr.wr.rdma.rkey = rkey;
-	}
-	post_send_wr(&sender, &wr);
-}
-
-static void send_to(uint32_t srqn, const char *text, uint64_t wr_id)
-{
-	strcpy(sender.buffer, text);
-	post_to(srqn, IBV_WR_SEND, end_sge(&sender, 0, (uint32_t)strlen(text) + 1), wr_id, 0, 0);
-}
 
 static void assert_got(struct helper *helper, uint64_t wr_id, const char *text)
 {
@@ -453,15 +377,6 @@ static void open_of_home(struct helper *helper, uint32_t number)
 	struct report report = helper_can(helper, order(ORDER_OPEN_QP, number));
 
 	assert_int_equal(report.number, IBV_QPS_RTS);
-}
-
-static uint32_t home_qp(void)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	assert_int_equal(ibv_query_qp(sender.qp, &attr, IBV_QP_DEST_QPN, &init), 0);
-	return attr.dest_qp_num;
 }
 
 static void a_qp_is_opened_asked_and_changed_from_another_process(void **state)

@@ -2,7 +2,7 @@
 /*
  * Other processes for tests of what processes share: helpers that do what they are told, one order
  * after another, and answer. They share the test's network, user and one file, the XRC domain's. Or
- * they are on another host (tests/hosts/xrc-shared): VERBATIM_TEST_HOSTS is "OURS,THEIRS,NETWORK",
+ * they are on another host (tests/hosts/xrc): VERBATIM_TEST_HOSTS is "OURS,THEIRS,NETWORK",
  * two IPv4 addresses and the file of the helpers' network namespace.
  */
 #ifndef TESTS_VERBS_HELPER_H
