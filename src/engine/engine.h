@@ -127,9 +127,12 @@ void engine_was_told(void);
 /* QPs of any lane may complete here: that of an XRC SRQ. */
 void engine_tie_cq(struct cq *cq);
 
-/* The program is about to sleep on this CQ (ibv_req_notify_cq): the lanes' own threads take over
- * now. */
-void engine_will_sleep(struct cq *cq);
+/* The program is about to sleep on CQs of these lanes (a bit mask): the lanes' own threads take
+ * over now. */
+void engine_will_sleep(struct adapter *adapter, unsigned int lanes);
+
+/* It is not yet, but would if nothing comes: one look, as that of a poll. */
+void engine_look_out(struct adapter *adapter, unsigned int lanes);
 
 /*
  * Management: MADs of 256 bytes to and from QP 1. They come in by mail (engine/slot.h): a request

@@ -175,8 +175,8 @@ void lane_purge(struct lane *lane, const struct adapter *adapter);
 void lane_schedule(struct lane *lane, struct seat *seat);
 void lane_doorbell(struct lane *lane, struct seat *seat);
 
-/* Progress by a program's thread. True if something happened; `spent` grows by what looking took,
- * in looks at shared memory. */
+/* Progress by a program's thread, that polls the CQ or (NULL) looks for events. True if something
+ * happened; `spent` grows by what looking took, in looks at shared memory. */
 enum { LANE_SOCKET_LOOK = 16 }; /* a look at a socket, in that unit */
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent);
 

@@ -460,14 +460,15 @@ void lane_leave(struct lane *lane, bool took_long)
 /*
  * A packet or two came in, and a completion of them: what the program does now is most likely to
  * post its reply, and the ACK that we owe can go out with that, in one send instead of two. Its
- * next verb sends it in any case, or the lane's thread after its nap.
+ * next verb sends it in any case, or the lane's thread after its nap. Who looks for events (no CQ)
+ * looks again if there was none.
  */
 static bool may_answer_later(const struct lane *lane, unsigned int received, bool was_ready,
 			     const struct cq *cq)
 {
 	return received <= FEW_PACKETS && !was_ready &&
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
-	       (cq_take_count() || atomic_load_explicit(&cq->count, memory_order_relaxed));
+	       (!cq || cq_take_count() || atomic_load_explicit(&cq->count, memory_order_relaxed));
 }
 
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)

@@ -438,6 +438,22 @@ void engine_was_told(void)
 	told = UINT_MAX;
 }
 
+/* One look at each of the lanes, for `cq` if that is why. */
+static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq)
+{
+	bool happened = false;
+
+	for (unsigned int rest = lanes; rest; rest &= rest - 1)
+		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield.idle);
+	if (happened) {
+		yield_again(&yield);
+	} else if (yield_is_due(&yield)) {
+		yield_again(&yield);
+		give_way(engine, lanes);
+	}
+	return happened;
+}
+
 bool engine_poll(struct cq *cq)
 {
 	struct engine *engine = station_of(cq->adapter)->engine;
@@ -447,15 +463,12 @@ bool engine_poll(struct cq *cq)
 	for (rest = lanes & told; rest; rest &= rest - 1)
 		happened |= lane_catch_up(engine->lanes[__builtin_ctz(rest)]);
 	told &= ~lanes;
-	for (rest = lanes; rest; rest &= rest - 1)
-		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield.idle);
-	if (happened) {
-		yield_again(&yield);
-	} else if (yield_is_due(&yield)) {
-		yield_again(&yield);
-		give_way(engine, lanes);
-	}
-	return happened;
+	return poll_lanes(engine, lanes, cq) | happened;
+}
+
+void engine_look_out(struct adapter *adapter, unsigned int lanes)
+{
+	poll_lanes(station_of(adapter)->engine, lanes, NULL);
 }
 
 struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *needs_doorbell)
@@ -484,10 +497,9 @@ bool engine_glance(struct cq *cq)
 	return is_all;
 }
 
-void engine_will_sleep(struct cq *cq)
+void engine_will_sleep(struct adapter *adapter, unsigned int lanes)
 {
-	struct engine *engine = station_of(cq->adapter)->engine;
-	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+	struct engine *engine = station_of(adapter)->engine;
 
 	for (; lanes; lanes &= lanes - 1)
 		lane_will_sleep(engine->lanes[__builtin_ctz(lanes)]);

@@ -64,6 +64,37 @@ void channel_tie(struct face_cq *face)
 	pthread_mutex_unlock(&face->channel->lock);
 }
 
+void channel_armed(struct cq *cq)
+{
+	struct channel *channel = face_of_cq(cq)->channel;
+	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+	bool will_look = false;
+
+	if (channel) {
+		pthread_mutex_lock(&channel->lock);
+		atomic_fetch_or_explicit(&channel->lanes, lanes, memory_order_relaxed);
+		will_look = lookout_may(&channel->lookout);
+		pthread_mutex_unlock(&channel->lock);
+	}
+	if (!will_look)
+		engine_will_sleep(cq->adapter, lanes);
+}
+
+/* The descriptor is readable while there is an event, unless somebody is looking for them. Holds
+ * channel->lock. */
+static void raise_event(struct channel *channel)
+{
+	channel->is_raised = true;
+	event_fd_raise(channel->ibv.fd);
+}
+
+static void clear_event(struct channel *channel)
+{
+	if (channel->is_raised)
+		event_fd_clear(channel->ibv.fd);
+	channel->is_raised = false;
+}
+
 void channel_cq_event(struct cq *cq)
 {
 	UNCANCELLED;
@@ -75,7 +106,8 @@ void channel_cq_event(struct cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	if (!face->pending++)
 		cds_list_add_tail(&face->node, &channel->ready);
-	event_fd_raise(channel->ibv.fd);
+	if (!channel->is_looking_out)
+		raise_event(channel);
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -91,7 +123,7 @@ static struct face_cq *take(struct channel *channel)
 	if (--face->pending)
 		cds_list_add_tail(&face->node, &channel->ready);
 	else if (cds_list_empty(&channel->ready))
-		event_fd_clear(channel->ibv.fd);
+		clear_event(channel);
 	face->delivered++;
 	return face;
 }
@@ -111,18 +143,90 @@ static bool take_locked(struct channel *channel, struct ibv_cq **cq, void **cq_c
 	return face;
 }
 
+/* Whether this thread, which found no event, is to look for one. It is the only one to wait here,
+ * as far as it seems. */
+static bool lookout_begin(struct channel *channel)
+{
+	bool may, is_alone;
+
+	pthread_mutex_lock(&channel->lock);
+	is_alone = pthread_equal(channel->waiter, pthread_self()) && !channel->is_looking_out;
+	channel->waiter = pthread_self();
+	if (!is_alone)
+		lookout_not(&channel->lookout);
+	may = lookout_may(&channel->lookout) && cds_list_empty(&channel->ready);
+	channel->is_looking_out |= may;
+	pthread_mutex_unlock(&channel->lock);
+	return may;
+}
+
+static void lookout_end(struct channel *channel, bool has_found)
+{
+	pthread_mutex_lock(&channel->lock);
+	channel->is_looking_out = false;
+	lookout_looked(&channel->lookout, has_found);
+	if (!cds_list_empty(&channel->ready) && !channel->is_raised)
+		raise_event(channel);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* Does the work of the lanes' threads for a while. True if there was an event, which is taken. */
+static bool look_out(struct channel *channel, uint64_t since, struct ibv_cq **cq, void **cq_context)
+{
+	UNCANCELLED;
+	struct adapter *adapter = context_of(channel->ibv.context)->adapter;
+	unsigned int lanes = atomic_load_explicit(&channel->lanes, memory_order_relaxed);
+	bool has_found;
+
+	do {
+		engine_look_out(adapter, lanes);
+		has_found = take_locked(channel, cq, cq_context);
+	} while (!has_found && engine_now() < since + LOOKOUT_NS);
+	lookout_end(channel, has_found);
+	return has_found;
+}
+
+/* This thread sleeps, and did not tell the lanes' threads when it armed its CQs. */
+static void give_over(struct channel *channel)
+{
+	UNCANCELLED;
+
+	engine_will_sleep(context_of(channel->ibv.context)->adapter,
+			  atomic_load_explicit(&channel->lanes, memory_order_relaxed));
+}
+
+static void learn(struct channel *channel, uint64_t took)
+{
+	pthread_mutex_lock(&channel->lock);
+	lookout_slept(&channel->lookout, took);
+	pthread_mutex_unlock(&channel->lock);
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *channel = channel_of(ibv);
+	bool has_looked;
+	uint64_t since;
 
-	for (;;) {
-		if (take_locked(channel, cq, cq_context)) {
-			engine_was_told();
-			return 0;
-		}
+	if (take_locked(channel, cq, cq_context)) {
+		engine_was_told();
+		return 0;
+	}
+	if (event_fd_may_wait(ibv->fd))
+		return -1;
+	since = engine_now();
+	has_looked = lookout_begin(channel);
+	if (has_looked && look_out(channel, since, cq, cq_context))
+		return 0;
+	give_over(channel);
+	do {
 		if (event_fd_wait(ibv->fd))
 			return -1;
-	}
+	} while (!take_locked(channel, cq, cq_context));
+	if (!has_looked)
+		learn(channel, engine_now() - since);
+	engine_was_told();
+	return 0;
 }
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
@@ -145,7 +249,7 @@ void channel_cut(struct face_cq *face)
 		face->pending = 0;
 		cds_list_del(&face->node);
 		if (cds_list_empty(&channel->ready))
-			event_fd_clear(channel->ibv.fd);
+			clear_event(channel);
 	}
 	delivered = face->delivered;
 	pthread_mutex_unlock(&channel->lock);

@@ -132,7 +132,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	struct cq *cq = cq_of(ibv);
 
 	cq_arm(cq, solicited_only);
-	engine_will_sleep(cq);
+	channel_armed(cq);
 	return 0;
 }
 

@@ -39,9 +39,8 @@ void event_fd_clear(int fd)
 		errno = saved;
 }
 
-int event_fd_wait(int fd)
+int event_fd_may_wait(int fd)
 {
-	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0)
@@ -50,5 +49,14 @@ int event_fd_wait(int fd)
 		errno = EAGAIN;
 		return -1;
 	}
+	return 0;
+}
+
+int event_fd_wait(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+
+	if (event_fd_may_wait(fd))
+		return -1;
 	return poll(&pollfd, 1, -1) < 0 ? -1 : 0;
 }

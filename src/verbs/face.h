@@ -25,6 +25,7 @@
 #include "device/qp.h"
 #include "device/srq.h"
 #include "engine/engine.h"
+#include "engine/lookout.h"
 #include "explain/reason.h"
 
 /* ---- cancellation ---- */
@@ -173,6 +174,8 @@ void async_revive(struct context *context, struct async_target *target);
 int event_fd_open(void); /* -errno */
 void event_fd_raise(int fd);
 void event_fd_clear(int fd);
+/* 0; -1 with EAGAIN if the program made it non-blocking. */
+int event_fd_may_wait(int fd);
 /* 0 when readable; -1 with EAGAIN if the program made it non-blocking, EINTR. */
 int event_fd_wait(int fd);
 
@@ -180,8 +183,13 @@ int event_fd_wait(int fd);
 
 struct channel {
 	struct ibv_comp_channel ibv; /* first */
-	pthread_mutex_t lock;	     /* guards ibv.refcnt, ready, and what face_cq says so of */
+	atomic_uint lanes;	     /* of the CQs that were armed */
+	pthread_mutex_t lock;	     /* guards ibv.refcnt, all below, and what face_cq says so of */
 	struct cds_list_head ready;  /* CQs with events to take */
+	struct lookout lookout;
+	pthread_t waiter;    /* who waited last */
+	bool is_looking_out; /* somebody looks: events are not raised */
+	bool is_raised;	     /* the descriptor is readable */
 };
 
 struct face_cq {
@@ -202,6 +210,9 @@ static inline struct face_cq *face_of_cq(const struct cq *cq)
 {
 	return cq->face;
 }
+
+/* The CQ was armed: if nobody looks for its events, the lanes' threads do from now on. */
+void channel_armed(struct cq *cq);
 
 /* The engine's callback: an armed CQ has its completion. */
 void channel_cq_event(struct cq *cq);

@@ -231,7 +231,7 @@ static void complete(struct side *side, enum ibv_wc_opcode *opcode)
 		unsigned int before = atomic_load(&cq_events);
 
 		cq_arm(side->cq, false);
-		engine_will_sleep(side->cq);
+		engine_will_sleep(side->cq->adapter, atomic_load(&side->cq->lanes));
 		if (cq_poll(side->cq, 1, &wc))
 			break;
 		assert_true(grows(&cq_events, before));
@@ -522,7 +522,7 @@ static void a_child_of_fork_starts_anew(void **state)
 		       reason_last(NULL) == REASON_FORKED;
 		engine_doorbell(side.qp);
 		fine &= !engine_poll(side.cq);
-		engine_will_sleep(side.cq);
+		engine_will_sleep(side.cq->adapter, atomic_load(&side.cq->lanes));
 		fine &= engine_destroy_qp(side.qp) == EIO;
 		engine_close(side.adapter);
 		adapter = open_device("lo");

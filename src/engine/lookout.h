@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whether a thread that waits for an event of a completion channel looks for it itself for a while
+ * before it sleeps.
+ *
+ * Between a packet and a program that sleeps lie two wake-ups, that of the lane's thread and the
+ * program's own, and each takes the waker as much of its time as a message takes in all. So where
+ * events come sooner than that, looking costs less than sleeping, for both processes. It is tried
+ * where they did several times in a row, and given up where it is in vain.
+ */
+#ifndef ENGINE_LOOKOUT_H
+#define ENGINE_LOOKOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LOOKOUT_NS = 50000 }; /* at most, and then it sleeps: what sleeping would have cost */
+
+/* A channel's. Zeroed at first; under the channel's lock. */
+struct lookout {
+	uint32_t quick;	 /* waits in a row that were short */
+	uint32_t needed; /* of them, more than at first */
+	uint32_t misses, hits;
+};
+
+/* Enough waits were short. */
+bool lookout_may(const struct lookout *lookout);
+
+/* A wait is over that took so long, by sleeping. */
+void lookout_slept(struct lookout *lookout, uint64_t took);
+
+/* The time for looking is over, or the event was there before. */
+void lookout_looked(struct lookout *lookout, bool was_there);
+
+/* Others wait on the channel as well. */
+void lookout_not(struct lookout *lookout);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When a thread that waits for events looks for them itself before it sleeps: the rules of
+ * engine/lookout.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/lookout.h"
+
+enum { US = 1000, MS = 1000000 };
+
+/* Short waits that it takes until it looks. */
+static unsigned int waits_until_it_may(struct lookout *lookout)
+{
+	unsigned int waits = 0;
+
+	for (; !lookout_may(lookout); waits++) {
+		assert_true(waits < 10000);
+		lookout_slept(lookout, 40 * US);
+	}
+	return waits;
+}
+
+static void it_sleeps_at_first(void **state)
+{
+	struct lookout lookout = {0};
+
+	assert_false(lookout_may(&lookout));
+	assert_int_equal(waits_until_it_may(&lookout), 4);
+}
+
+static void waits_that_are_long_never_make_it_look(void **state)
+{
+	struct lookout lookout = {0};
+
+	for (int i = 0; i < 1000; i++)
+		lookout_slept(&lookout, MS);
+	assert_false(lookout_may(&lookout));
+}
+
+static void one_long_wait_starts_the_count_anew(void **state)
+{
+	struct lookout lookout = {0};
+
+	for (int i = 0; i < 1000; i++)
+		lookout_slept(&lookout, i % 4 == 3 ? MS : 40 * US);
+	assert_false(lookout_may(&lookout));
+}
+
+static void what_is_in_vain_is_given_up_for_ever_longer(void **state)
+{
+	struct lookout lookout = {0};
+	unsigned int before = 0, waits;
+
+	for (int i = 0; i < 8; i++, before = waits) {
+		waits = waits_until_it_may(&lookout);
+		assert_true(waits > before);
+		for (int miss = 0; miss < 3; miss++) {
+			assert_true(lookout_may(&lookout));
+			lookout_looked(&lookout, false);
+		}
+		assert_false(lookout_may(&lookout));
+	}
+	for (int i = 0; i < 20; i++) {
+		waits_until_it_may(&lookout);
+		for (int miss = 0; miss < 3; miss++)
+			lookout_looked(&lookout, false);
+	}
+	assert_int_equal(waits_until_it_may(&lookout), 1028);
+}
+
+static void a_miss_now_and_then_is_none(void **state)
+{
+	struct lookout lookout = {0};
+
+	waits_until_it_may(&lookout);
+	for (int i = 0; i < 1000; i++) {
+		lookout_looked(&lookout, i % 3 == 2);
+		assert_true(lookout_may(&lookout));
+	}
+}
+
+static void success_forgives(void **state)
+{
+	struct lookout lookout = {0};
+
+	for (int i = 0; i < 5; i++) {
+		waits_until_it_may(&lookout);
+		for (int miss = 0; miss < 3; miss++)
+			lookout_looked(&lookout, false);
+	}
+	waits_until_it_may(&lookout);
+	for (int i = 0; i < 64; i++)
+		lookout_looked(&lookout, true);
+	for (int miss = 0; miss < 3; miss++)
+		lookout_looked(&lookout, false);
+	assert_int_equal(waits_until_it_may(&lookout), 8);
+}
+
+static void with_others_it_sleeps(void **state)
+{
+	struct lookout lookout = {0};
+
+	waits_until_it_may(&lookout);
+	lookout_not(&lookout);
+	assert_false(lookout_may(&lookout));
+	assert_int_equal(waits_until_it_may(&lookout), 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(it_sleeps_at_first),
+	    cmocka_unit_test(waits_that_are_long_never_make_it_look),
+	    cmocka_unit_test(one_long_wait_starts_the_count_anew),
+	    cmocka_unit_test(what_is_in_vain_is_given_up_for_ever_longer),
+	    cmocka_unit_test(a_miss_now_and_then_is_none),
+	    cmocka_unit_test(success_forgives),
+	    cmocka_unit_test(with_others_it_sleeps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
