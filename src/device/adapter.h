@@ -101,6 +101,9 @@ struct adapter_host {
 	 * waits behind one that does. Under the lane's lock. NULL: never. */
 	bool (*pass_on)(struct qp *qp, const struct packet *packet, uint32_t srqn);
 
+	/* Whether its peer, of a QP in RTR or RTS, is on this host. No lock is held. */
+	bool (*is_near)(struct qp *qp);
+
 	/* Does a part of a WRITE or READ to the QP's peer (transport/reach.h). Under the lane's
 	 * lock. */
 	enum reach_result (*reach)(struct qp *qp, const struct reach_op *op);

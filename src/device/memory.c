@@ -12,7 +12,9 @@
 
 #include "device/memory.h"
 
-enum { MOVE_LONG = 4096, MOVE_END = 64 }; /* from where on the string instruction pays */
+/* From where on the string instruction pays: it takes a line that another core has without reading
+ * it first. */
+enum { MOVE_LONG = 512, MOVE_END = 64 };
 
 #ifdef __x86_64__
 
@@ -198,6 +200,8 @@ bool memory_recover(uintptr_t *pc)
 
 int memory_load(void *to, const char *from, size_t length)
 {
+	if (length >= MOVE_LONG)
+		return memory_move_raw(to, from, length);
 	return memory_load_raw(to, from, length);
 }
 

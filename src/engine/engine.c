@@ -119,6 +119,11 @@ static bool host_is_peer_gone(struct adapter *adapter, const struct qp *qp)
 	return !is_dead(adapter) && seat_is_peer_gone(qp);
 }
 
+static bool host_is_near(struct qp *qp)
+{
+	return is_dead(qp->adapter) || seat_is_near(qp);
+}
+
 static const struct adapter_host host = {
     .schedule = host_schedule,
     .cq_event = host_cq_event,
@@ -132,6 +137,7 @@ static const struct adapter_host host = {
     .withdraw_mr = reachable_withdraw_mr,
     .publish_qp = reachable_publish_qp,
     .withdraw_qp = reachable_withdraw_qp,
+    .is_near = host_is_near,
     .reach = reachable_reach,
     .is_reached = reachable_is_reached,
     .enter_peer = reachable_enter_peer,

@@ -27,6 +27,9 @@ void lane_take_posted(struct lane *lane);
 /* Whether a QP's peer was of a process of this host that has ended. With the lane's lock. */
 bool seat_is_peer_gone(const struct qp *qp);
 
+/* Whether its peer's address is of this host. Takes the lane's lock. */
+bool seat_is_near(struct qp *qp);
+
 /* The RC QP of this process that is the QP's peer, NULL if that is none. It stays, as who destroys
  * it takes our lane's lock first. With that. */
 struct qp *seat_find_peer(const struct qp *qp);

@@ -150,6 +150,17 @@ int engine_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp 
 	return error;
 }
 
+bool seat_is_near(struct qp *qp)
+{
+	struct lane *lane = qp->seat->lane;
+	bool is_near;
+
+	lane_lock(lane);
+	is_near = samehost_is_local(lane->samehost, &qp->av);
+	lane_unlock(lane);
+	return is_near;
+}
+
 /* A peer on this host: from its first packet on it is reached through shared memory. */
 static void meet_peer(struct lane *lane, const struct qp *qp)
 {

@@ -121,20 +121,26 @@ void *ring_reserve(struct ring_producer *p, size_t size)
 	return make_room(p, p->reserved_slots) ? slot_at(p->memory, p->tail)->bytes : NULL;
 }
 
-void ring_commit(struct ring_producer *p, size_t size)
+static void commit(struct ring_producer *p, size_t size, enum ring_kind in_slots,
+		   enum ring_kind in_bulk)
 {
 	if (p->reserved_slots) {
-		publish(p, slots_of(size), RING_INLINE, size);
+		publish(p, slots_of(size), in_slots, size);
 		return;
 	}
 	slot_at(p->memory, p->tail)->unit = p->reserved_unit;
 	p->bulk_tail = p->reserved_unit + units_of(size);
-	publish(p, 1, RING_BULK, size);
+	publish(p, 1, in_bulk, size);
+}
+
+void ring_commit(struct ring_producer *p, size_t size)
+{
+	commit(p, size, RING_INLINE, RING_BULK);
 }
 
 void ring_commit_express(struct ring_producer *p, size_t size)
 {
-	publish(p, slots_of(size), RING_EXPRESS, size);
+	commit(p, size, RING_EXPRESS, RING_EXPRESS_BULK);
 }
 
 bool ring_put_address(struct ring_producer *p, const void *address, size_t size)
@@ -175,7 +181,7 @@ static enum ring_kind broken(struct ring_consumer *c)
 }
 
 static enum ring_kind take_bulk(struct ring_consumer *c, const struct ring_slot *slot,
-				size_t length, const void **bytes)
+				size_t length, const void **bytes, enum ring_kind kind)
 {
 	uint32_t unit = slot->unit, units = units_of(length);
 
@@ -184,7 +190,7 @@ static enum ring_kind take_bulk(struct ring_consumer *c, const struct ring_slot 
 	*bytes = c->memory->bulk + unit % RING_BULK_UNITS * 64;
 	c->bulk_head = unit + units;
 	c->head++;
-	return RING_BULK;
+	return kind;
 }
 
 enum ring_kind ring_take(struct ring_consumer *c, const void **bytes, size_t *length)
@@ -208,7 +214,9 @@ enum ring_kind ring_take(struct ring_consumer *c, const void **bytes, size_t *le
 		c->head += slots_of(*length);
 		return kind;
 	case RING_BULK:
-		return take_bulk(c, slot, *length, bytes);
+		return take_bulk(c, slot, *length, bytes, RING_BULK);
+	case RING_EXPRESS_BULK:
+		return take_bulk(c, slot, *length, bytes, RING_EXPRESS);
 	case RING_ADDRESS:
 		if (*length > sizeof(slot->bytes))
 			return broken(c);

@@ -42,9 +42,10 @@ enum ring_kind {
 	RING_NONE, /* nothing there */
 	RING_INLINE,
 	RING_BULK,
-	RING_ADDRESS, /* of the packets behind it */
-	RING_EXPRESS, /* as RING_INLINE: a record of the express path */
-	RING_SKIP,    /* the rest of the slots stays empty: go on at the first */
+	RING_ADDRESS,	   /* of the packets behind it */
+	RING_EXPRESS,	   /* as RING_INLINE: a record of the express path */
+	RING_SKIP,	   /* the rest of the slots stays empty: go on at the first */
+	RING_EXPRESS_BULK, /* as RING_BULK; ring_take() says RING_EXPRESS */
 	RING_BROKEN,
 };
 
@@ -87,7 +88,7 @@ void ring_consumer_init(struct ring_consumer *consumer, struct ring_memory *memo
 void *ring_reserve(struct ring_producer *producer, size_t size);
 void ring_commit(struct ring_producer *producer, size_t size);
 
-/* The same as a RING_EXPRESS; RING_INLINE_BYTES at most. */
+/* The same as a RING_EXPRESS. */
 void ring_commit_express(struct ring_producer *producer, size_t size);
 
 /* A record that says where the packets behind it come from and go to: `size` up to one slot's

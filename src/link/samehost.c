@@ -275,7 +275,7 @@ static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_
 	struct samehost *samehost = samehost_of(outbox);
 	struct channel *channel;
 
-	if (!choose(samehost, av, dest_qp, &channel) || !channel || size > RING_INLINE_BYTES)
+	if (!choose(samehost, av, dest_qp, &channel) || !channel)
 		return NULL;
 	if (!has_address(channel, av) && !put_address(samehost, channel, av))
 		return NULL;

@@ -31,7 +31,7 @@ struct send_queue;
 struct wire_packet;
 
 enum {
-	EXPRESS_BYTES = 256,  /* payload at most */
+	EXPRESS_BYTES = 4096, /* payload at most: that of the largest packet */
 	EXPRESS_WINDOW = 512, /* messages in flight, at most: the ring has room for them */
 	EXPRESS_SGE = 4,
 };

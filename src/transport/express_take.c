@@ -121,7 +121,8 @@ static bool resolve(const struct qp *qp, const struct recv_wqe *recv, uint32_t l
 static bool store(const struct target *target, const uint8_t *from)
 {
 	for (uint32_t i = 0; i < target->count; i++) {
-		if (memory_store(target->pieces[i].place, from, target->pieces[i].length))
+		if (memory_move(target->pieces[i].place, (const char *)from,
+				target->pieces[i].length))
 			return false;
 		from += target->pieces[i].length;
 	}

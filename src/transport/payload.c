@@ -68,13 +68,6 @@ enum reason payload_gather(const struct sge_list *list, struct sge_cursor *curso
 	return REASON_NONE;
 }
 
-/* What is longer than a packet comes from a program's memory (inside.h). */
-static int store(char *place, const char *from, uint32_t length)
-{
-	return length > MTU_BYTES_MAX ? memory_move(place, from, length)
-				      : memory_store(place, from, length);
-}
-
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length)
 {
@@ -85,7 +78,7 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 	cursor_seek(list, cursor, offset);
 	for (const char *at = from; length; at += piece, length -= piece) {
 		reason = cursor_piece(list, cursor, length, IBV_ACCESS_LOCAL_WRITE, &place, &piece);
-		if (!reason && place && store(place, at, piece))
+		if (!reason && place && memory_move(place, at, piece))
 			reason = REASON_LOCAL_MEMORY_GONE;
 		if (reason)
 			return reason;

@@ -46,30 +46,30 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 /* ---- order ---- */
 
-/* What is written here, or read to here: a QP takes its packets in order, and the copies ascend. */
+/*
+ * What a peer writes here: a QP takes its packets in order, and the copies ascend. Not so for one
+ * of this host, which may copy to here itself; nor is what a completion tells of copied in order.
+ */
+static bool is_ordered(struct qp *qp)
+{
+	enum ibv_qp_state state = atomic_load(&qp->state);
+
+	return memory_is_ordered() && (state == IBV_QPS_RTR || state == IBV_QPS_RTS) &&
+	       !qp->adapter->host->is_near(qp);
+}
+
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	const uint32_t known =
 	    IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS | IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY;
-	bool is_ordered = false;
+	bool is = (op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM) &&
+		  !(flags & ~known) && is_ordered(qp_of(qp));
 
-	switch (op) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_RDMA_READ:
-		is_ordered = memory_is_ordered() && !(flags & ~known);
-		break;
-	default:
-		break;
-	}
 	if (!(flags & IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS))
-		return is_ordered;
-	return is_ordered ? IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG |
-				IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES
-			  : 0;
+		return is;
+	return is ? IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG |
+			IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES
+		  : 0;
 }
 
 void context_set_qp_option_ops(struct verbs_context *verbs)

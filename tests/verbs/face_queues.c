@@ -311,25 +311,36 @@ static void there_are_no_options_to_agree_upon(void **state)
 	end_destroy(&end);
 }
 
-static void data_come_in_order_where_we_copy_them(void **state)
+/* Of a peer on another host, or one that seems so: who is on this one copies by itself. */
+static void writes_from_another_host_come_in_order(void **state)
 {
+	const uint32_t caps = IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS;
+	const union ibv_gid own = gid;
+	struct end near, far;
+#ifdef __x86_64__
 	const int whole =
 	    IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG | IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES;
-	struct end end;
-#ifdef __x86_64__
-	const bool ordered = true;
 #else
-	const bool ordered = false;
+	const int whole = 0;
 #endif
 
-	end_create(&end, IBV_QPT_RC);
-	assert_int_equal(ibv_query_qp_data_in_order(end.qp, IBV_WR_RDMA_WRITE, 0), ordered);
-	assert_int_equal(
-	    ibv_query_qp_data_in_order(end.qp, IBV_WR_SEND, IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS),
-	    ordered ? whole : 0);
-	assert_int_equal(ibv_query_qp_data_in_order(end.qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 0), 0);
-	assert_int_equal(ibv_query_qp_data_in_order(end.qp, IBV_WR_SEND, 1 << 9), 0);
-	end_destroy(&end);
+	end_create(&near, IBV_QPT_RC);
+	end_create(&far, IBV_QPT_RC);
+	assert_int_equal(ibv_query_qp_data_in_order(far.qp, IBV_WR_RDMA_WRITE, 0), 0);
+	qp_init(near.qp, 0);
+	qp_init(far.qp, 0);
+	qp_connect(near.qp, near.qp->qp_num);
+	gid.raw[14] = 9; /* 127.0.9.1 */
+	qp_connect(far.qp, 0x123456);
+	gid = own;
+	assert_int_equal(ibv_query_qp_data_in_order(far.qp, IBV_WR_RDMA_WRITE, 0), whole != 0);
+	assert_int_equal(ibv_query_qp_data_in_order(far.qp, IBV_WR_RDMA_WRITE, caps), whole);
+	assert_int_equal(ibv_query_qp_data_in_order(near.qp, IBV_WR_RDMA_WRITE, caps), 0);
+	assert_int_equal(ibv_query_qp_data_in_order(far.qp, IBV_WR_SEND, caps), 0);
+	assert_int_equal(ibv_query_qp_data_in_order(far.qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 0), 0);
+	assert_int_equal(ibv_query_qp_data_in_order(far.qp, IBV_WR_RDMA_WRITE, 1 << 9), 0);
+	end_destroy(&near);
+	end_destroy(&far);
 }
 
 /* ---- neighbours ---- */
@@ -382,7 +393,7 @@ int main(void)
 	    cmocka_unit_test(a_rate_before_rts_is_refused),
 	    cmocka_unit_test(a_counter_counts_what_it_is_attached_to),
 	    cmocka_unit_test(there_are_no_options_to_agree_upon),
-	    cmocka_unit_test(data_come_in_order_where_we_copy_them),
+	    cmocka_unit_test(writes_from_another_host_come_in_order),
 	    cmocka_unit_test(ethernet_addresses_are_resolved),
 	    cmocka_unit_test(who_does_not_answer_is_not_resolved),
 	};

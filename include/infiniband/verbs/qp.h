@@ -349,9 +349,11 @@ enum ibv_query_qp_data_in_order_caps {
 };
 
 /*
- * Tells whether a SEND, RDMA WRITE or READ of this QP writes memory from first to last byte, so
- * that a program may wait for the last. flags are 0 or of enum ibv_query_qp_data_in_order_flags.
- * Returns 0 or 1; with RETURN_CAPS the bits of enum ibv_query_qp_data_in_order_caps.
+ * Tells whether an RDMA WRITE by the peer of this QP, which is in RTR or RTS, writes memory from
+ * first to last byte, so that a program may wait for any of them. It does if the peer is on another
+ * host; one on this host writes only the last bytes last. What a completion tells of, by SEND or
+ * READ, is in no order. flags are 0 or of enum ibv_query_qp_data_in_order_flags. Returns 0 or 1;
+ * with RETURN_CAPS the bits of enum ibv_query_qp_data_in_order_caps.
  * Errors: None: what is unknown gives 0.
  * Man: ibv_query_qp_data_in_order(3).
  */
