@@ -81,9 +81,23 @@ static int take_spec(struct flow *flow, const struct ibv_flow_spec *spec)
 	}
 }
 
+/* What attr->size says is there behind the attributes. Some programs leave it at those, and say
+ * nothing by it. */
+static size_t room_for_specs(const struct ibv_flow_attr *attr)
+{
+	return attr->size > sizeof(*attr) ? attr->size - sizeof(*attr) : SIZE_MAX;
+}
+
+static int refuse_size(const struct ibv_flow_attr *attr, int spec)
+{
+	return refuse(REASON_FLOW_SIZE, "size is %u, and spec %d of %u goes past it", attr->size,
+		      spec, attr->num_of_specs);
+}
+
 static int take_specs(struct flow *flow, const struct ibv_flow_attr *attr)
 {
 	const char *at = (const char *)(attr + 1);
+	size_t room = room_for_specs(attr);
 
 	if (attr->num_of_specs > FLOW_MAX_SPECS)
 		return refuse(REASON_FLOW_SPECS, "%u specs, at most %d", attr->num_of_specs,
@@ -92,6 +106,8 @@ static int take_specs(struct flow *flow, const struct ibv_flow_attr *attr)
 		struct ibv_flow_spec spec = {0};
 		uint16_t size;
 
+		if (room < sizeof(spec.hdr))
+			return refuse_size(attr, i);
 		memcpy(&spec.hdr, at, sizeof(spec.hdr));
 		size = size_of_spec(spec.hdr.type);
 		if (!size)
@@ -101,6 +117,9 @@ static int take_specs(struct flow *flow, const struct ibv_flow_attr *attr)
 			return refuse(REASON_FLOW_SPEC_SIZE,
 				      "spec %d of type %#x has size %u, not %u", i, spec.hdr.type,
 				      spec.hdr.size, size);
+		if (room < size)
+			return refuse_size(attr, i);
+		room -= size;
 		memcpy(&spec, at, size);
 		if (take_spec(flow, &spec))
 			return EOPNOTSUPP;
@@ -387,6 +406,9 @@ int counters_attach(struct counters *counters, const struct ibv_counter_attach_a
 	    attr->index >= COUNTERS_MAX)
 		return refuse(REASON_COUNTERS_ATTR, "comp_mask %#x, counter_desc %d, index %u",
 			      attr->comp_mask, attr->counter_desc, attr->index);
+	if (flow && flow->adapter != counters->adapter)
+		return refuse(REASON_FLOW_COUNTERS, "the flow is of %s, its counters of %s",
+			      flow->adapter->name, counters->adapter->name);
 	if (flow) {
 		pthread_mutex_lock(&flow->adapter->flows.lock);
 		if (flow->counters && flow->counters != counters)

@@ -372,6 +372,40 @@ static void actions_tag_drop_and_count(void **state)
 	destroy(qp);
 }
 
+static void counters_and_flow_are_of_one_device(void **state)
+{
+	static struct adapter other = {.name = "other"};
+	struct ibv_counters_init_attr none = {0};
+	struct ibv_counter_attach_attr packets = {.counter_desc = IBV_COUNTER_PACKETS};
+	struct qp *qp = create_ready();
+	struct flow *f = udp_flow(qp, 10);
+	struct counters *counters;
+
+	assert_int_equal(counters_create(&other, &none, &counters), 0);
+	assert_refused(counters_attach(counters, &packets, f), EINVAL, REASON_FLOW_COUNTERS,
+		       "other");
+	flow_destroy(f);
+	assert_int_equal(counters_destroy(counters), 0);
+	destroy(qp);
+}
+
+/* Those who wrote for older libraries may say nothing of the specs in the flow's size. */
+static void a_size_of_the_attributes_alone_says_nothing_of_specs(void **state)
+{
+	struct qp *qp = create_ready();
+	struct rule r = rule(IBV_FLOW_ATTR_NORMAL, 0);
+	struct flow *f;
+
+	add_udp(&r, 10);
+	r.attr.size = sizeof(r.attr);
+	f = flow(qp, &r);
+	post_recv(qp, 1, 0, 100);
+	arrive(10);
+	expect(1);
+	flow_destroy(f);
+	destroy(qp);
+}
+
 static void a_tag_is_stripped_where_asked_for(void **state)
 {
 	struct qp *qp = create_ready();
@@ -450,6 +484,13 @@ static void rules_that_cannot_be_are_refused(void **state)
 	gre.size--;
 	add_spec(&r, &gre, sizeof(gre));
 	refused(raw, &r, EINVAL, REASON_FLOW_SPEC_SIZE, "0x51");
+	r = rule(IBV_FLOW_ATTR_NORMAL, 0);
+	add_udp(&r, 1);
+	r.attr.size--;
+	refused(raw, &r, EINVAL, REASON_FLOW_SIZE, "spec 0 of 1");
+	r.attr.size++;
+	r.attr.num_of_specs = 2;
+	refused(raw, &r, EINVAL, REASON_FLOW_SIZE, "spec 1 of 2");
 	f = udp_flow(raw, 1);
 	assert_refused(qp_unlist(raw), EBUSY, REASON_QP_FLOWS, "1 flows");
 	flow_destroy(f);
@@ -627,6 +668,8 @@ int main(void)
 	    RAW_TEST(priority_and_kind_say_who_is_asked_first),
 	    RAW_TEST(a_flow_that_does_not_trap_lets_go_on),
 	    RAW_TEST(actions_tag_drop_and_count),
+	    RAW_TEST(counters_and_flow_are_of_one_device),
+	    RAW_TEST(a_size_of_the_attributes_alone_says_nothing_of_specs),
 	    RAW_TEST(a_tag_is_stripped_where_asked_for),
 	    RAW_TEST(a_receive_that_is_too_small_fails),
 	    RAW_TEST(rules_that_cannot_be_are_refused),
