@@ -181,7 +181,7 @@ static void visit(struct opening *opening, const struct mail_address *to)
 	pthread_mutex_lock(&opening->lock);
 	if (opening_connect(opening, to, false))
 		opening_disconnect(opening);
-	else if (opening->state == OPENING_SEEKS)
+	else
 		set_state(opening, OPENING_VISITS);
 	pthread_mutex_unlock(&opening->lock);
 }
@@ -213,7 +213,7 @@ void heir_seek(struct opening *opening)
 	if (now > opening->seek_at + SETTLED_NS)
 		opening->seeks = 0;
 	pthread_mutex_lock(&opening->lock);
-	has_left = opening->state == OPENING_LEFT;
+	has_left = opening->has_left;
 	opening_disconnect(opening);
 	if (!has_left)
 		set_state(opening, OPENING_SEEKS);

@@ -417,17 +417,12 @@ void engine_follow_qp(struct qp *qp)
 static void take_leave(struct opening *opening)
 {
 	const struct visitor_call call = {.kind = VISITOR_LEAVE};
-	struct openings *openings = &opening->engine->openings;
 	struct visitor_answer answer;
 
 	pthread_mutex_lock(&opening->lock);
 	if (opening->state == OPENING_VISITS && opening->calls >= 0)
 		ask(opening, &call, &answer);
-	/* the home hangs up, and is no less there */
-	pthread_mutex_lock(&openings->lock);
-	if (opening->state != OPENING_HEIR)
-		opening->state = OPENING_LEFT;
-	pthread_mutex_unlock(&openings->lock);
+	opening->has_left = true; /* the home hangs up, and is no less there */
 	pthread_mutex_unlock(&opening->lock);
 }
 

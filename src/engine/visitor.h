@@ -34,8 +34,7 @@ enum opening_state {
 	OPENING_VISITS, /* the home answers calls */
 	OPENING_SEEKS,	/* the home is gone, the next one is still to be found */
 	OPENING_HEIR,	/* it is here */
-	OPENING_GONE,	/* and not found */
-	OPENING_LEFT,	/* by us */
+	OPENING_GONE,
 };
 
 /* The place of each descriptor among those that a fork closes; -1: none. */
@@ -47,11 +46,12 @@ struct opening {
 	int ledger_place, mailbox_place;
 
 	/* The lock is held for a call at a time; what is below changes under it and, but for
-	 * is_broken, under the openings' call lock. */
+	 * is_broken and has_left, under the openings' call lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum opening_state state;
 	bool is_broken;	     /* does not answer */
+	bool has_left;	     /* the program has no part in it any more */
 	unsigned int visits; /* counts the homes */
 	int calls, events;
 	int calls_place, events_place;
