@@ -180,7 +180,7 @@ def free_port():
 # ---- ours ----
 
 def iterations(size):
-    return 300 if size >= MIB else 3000 if size >= 65536 else 20000
+    return 1000 if size >= MIB else 12000 if size >= 65536 else 20000
 
 
 def latency(operation, size, *options, **settings):
