@@ -100,7 +100,7 @@ static double run_course(const struct course *course)
 		if (posted < course->messages)
 			post_one(&rig, course, posted++);
 	}
-	if (!course->are_strangers && !course->rx_limit)
+	if (!is_quiet && !course->are_strangers && !course->rx_limit)
 		check_repairs(&rig);
 	share = (double)course->messages * LENGTH * LINE_PS_PER_BYTE / 1000 / rig.world.now;
 	if (!is_quiet)
