@@ -180,6 +180,12 @@ static void meet_peer(struct lane *lane, const struct qp *qp)
 	lane_unlock(lane);
 }
 
+/* XRC_RECV QPs may be taken over by another process, which then keeps the slot; no others are. */
+static bool is_orphan(const struct qp *qp, uint32_t slot)
+{
+	return qp->type == IBV_QPT_RC && slot_is_kept(slot, station_of(qp->adapter)->info.ifindex);
+}
+
 /* Its slot may be another's by now: then it takes as long as it always does. */
 bool seat_is_peer_gone(const struct qp *qp)
 {
@@ -188,7 +194,7 @@ bool seat_is_peer_gone(const struct qp *qp)
 
 	return seat && seat->has_met &&
 	       !samehost_has_way(seat->lane->samehost, slot, samehost_way(peer)) &&
-	       slot_is_free(slot);
+	       (slot_is_free(slot) || is_orphan(qp, slot));
 }
 
 /*

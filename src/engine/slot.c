@@ -146,19 +146,34 @@ int slot_take(struct slot *slot)
 	return refuse(REASON_NO_SLOT, "%s", strerror(errno));
 }
 
-bool slot_is_free(uint32_t number)
+/* 0: somebody has bound it; or -errno. */
+static int call(const struct mail_address *address)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct mail_address address;
-	bool is_free;
+	int error = 0;
 
 	if (fd < 0)
-		return false;
-	mail_address_of_slot(number, &address);
-	is_free = connect(fd, (const struct sockaddr *)&address.name, address.length) < 0 &&
-		  errno == ECONNREFUSED;
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)&address->name, address->length) < 0)
+		error = -errno;
 	close(fd);
-	return is_free;
+	return error;
+}
+
+bool slot_is_free(uint32_t number)
+{
+	struct mail_address address;
+
+	mail_address_of_slot(number, &address);
+	return call(&address) == -ECONNREFUSED;
+}
+
+bool slot_is_kept(uint32_t number, uint32_t ifindex)
+{
+	struct mail_address address;
+
+	mail_address_of_keeper(number, ifindex, &address);
+	return call(&address) == 0;
 }
 
 void slot_release(struct slot *slot)

@@ -39,6 +39,9 @@ void slot_release(struct slot *slot);
 /* Nobody has it, as far as can be told. */
 bool slot_is_free(uint32_t number);
 
+/* Its process is gone, and another one keeps it for QPs that live on (estate.h). */
+bool slot_is_kept(uint32_t number, uint32_t ifindex);
+
 /* Whom a datagram goes to, or came from. */
 struct mail_address {
 	struct sockaddr_un name;

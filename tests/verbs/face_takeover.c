@@ -225,11 +225,40 @@ static void it_is_opened_while_its_home_changes(void **state)
 	a_round(1);
 }
 
+/* What another process keeps of the dead is XRC's alone: an RC QP whose peer died with it is told
+ * at its first timeout, here a second, and not after all retries, which would be half a minute. */
+static void other_peers_of_the_dead_are_told(void **state)
+{
+	struct ibv_qp_attr rts = rts_attr();
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct end rc;
+
+	if (are_two_hosts())
+		skip();
+	rts.timeout = 18;
+	rts.retry_cnt = 7;
+	fill_pool();
+	end_create(&rc, IBV_QPT_RC);
+	qp_init(rc.qp, live_access);
+	qp_connect_as(rc.qp, helper_can(&pool[0], order(ORDER_RC, rc.qp->qp_num)).number, rts);
+	helper_kill(&pool[0]);
+	helper_can(&idle.helper, post_order(idle.received, 1, 16));
+	post_message(&idle, 0, 0, 0);
+	assert_wc(next_wc(sender.cq), 0, IBV_WC_SUCCESS);
+	sge = end_sge(&rc, 0, 8);
+	wr = make_send(IBV_WR_SEND, &sge);
+	post_send_wr(&rc, &wr);
+	assert_wc(next_wc(rc.cq), wr.wr_id, IBV_WC_RETRY_EXC_ERR);
+	end_destroy(&rc);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(homes_are_killed_in_a_stream, setup, teardown),
 	    cmocka_unit_test_setup_teardown(it_is_opened_while_its_home_changes, setup, teardown),
+	    cmocka_unit_test_setup_teardown(other_peers_of_the_dead_are_told, setup, teardown),
 	};
 
 	helper_if_told(argc, argv);

@@ -27,6 +27,7 @@ enum order_kind {
 	ORDER_DRY,     /* that there is none, for `count` ms */
 	ORDER_READ,    /* the buffer at `offset` */
 	ORDER_TARGET,  /* an XRC_RECV QP of the domain, for QP `number` */
+	ORDER_RC,      /* an RC QP, for QP `number` of the same host */
 	ORDER_OPEN_QP, /* the QP of this number */
 	ORDER_MODIFY,  /* it (or one's own target) to state `number` */
 	ORDER_QUERY,   /* it */
@@ -215,6 +216,16 @@ static inline void do_target(struct stock *stock, uint32_t dest, struct report *
 	report->number = stock->qp ? stock->qp->qp_num : 0;
 }
 
+static inline void do_rc(uint32_t dest, struct report *report)
+{
+	static struct end rc;
+
+	end_create(&rc, IBV_QPT_RC);
+	qp_init(rc.qp, live_access);
+	qp_connect(rc.qp, dest);
+	report->number = rc.qp->qp_num;
+}
+
 static inline void do_open_qp(struct stock *stock, uint32_t number, struct report *report)
 {
 	struct ibv_qp_open_attr attr = {
@@ -304,6 +315,9 @@ static inline struct report stock_do(struct stock *stock, const struct order *or
 		break;
 	case ORDER_TARGET:
 		do_target(stock, order->number, &report);
+		break;
+	case ORDER_RC:
+		do_rc(order->number, &report);
 		break;
 	case ORDER_OPEN_QP:
 		do_open_qp(stock, order->number, &report);
