@@ -158,6 +158,7 @@ enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, u
 	}
 	if (result != REACH_DONE)
 		return result;
+	requester->unreached = 0;
 	*bytes = reach_cost(part);
 	if (offset + part == wqe->length) {
 		reach_retire(qp, now);
