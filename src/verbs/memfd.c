@@ -94,7 +94,7 @@ int memfd_create_mapped(struct memfd *memfd, const char *name, size_t size, size
 	}
 	memfd->inode = inode_of(memfd->fd);
 	memfd->number = memfd_number();
-	memfd->is_given = false;
+	atomic_init(&memfd->is_given, false);
 	return 0;
 }
 
@@ -126,7 +126,7 @@ void memfd_end(struct memfd *memfd)
 {
 	int saved = errno;
 
-	if (!memfd->is_given)
+	if (!atomic_load(&memfd->is_given))
 		fallocate(memfd->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			  (off_t)memfd->length);
 	errno = saved;
@@ -156,7 +156,7 @@ int memfd_export(struct memfd *memfd)
 		errno = refuse(REASON_DMABUF_EXPORT, "%zu bytes, errno %d", memfd->length, errno);
 		return -1;
 	}
-	memfd->is_given = true;
+	atomic_store(&memfd->is_given, true);
 	errno = saved;
 	return fd;
 }

@@ -6,6 +6,7 @@
 #ifndef VERBS_MEMFD_H
 #define VERBS_MEMFD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,8 +16,8 @@ struct memfd {
 	char *place;
 	size_t length; /* of the mapping: whole pages */
 	uint64_t inode;
-	uint32_t number; /* in this process, of this one alone */
-	bool is_given;	 /* by memfd_export() */
+	uint32_t number;      /* in this process, of this one alone */
+	atomic_bool is_given; /* by memfd_export(), of any threads */
 };
 
 /* `alignment` is a power of two, or 0. 0 or -errno. Its size is sealed: no access can fault. */
