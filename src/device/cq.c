@@ -218,8 +218,9 @@ static bool take(struct cq *cq, const struct cqe *cqe)
 
 bool cq_has_room(const struct cq *cq, uint32_t count)
 {
-	return count_locked(cq) + count <=
-	       atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+	return !atomic_load_explicit(&cq->moderate_ns, memory_order_relaxed) &&
+	       count_locked(cq) + count <=
+		   atomic_load_explicit(&cq->capacity, memory_order_relaxed);
 }
 
 /* Whether what was just added raises the event now. With the lock held. */

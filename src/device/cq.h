@@ -48,7 +48,7 @@ struct cq {
 	atomic_uint count;	   /* written under the lock, peeked at without it by pollers */
 	_Atomic(enum cq_arm) arm;  /* peeked at without the lock */
 	uint16_t moderate_count;   /* an event only for so many; 0 or 1: for each */
-	uint64_t moderate_ns;	   /* or when the first has waited so long; 0: not at all */
+	atomic_ulong moderate_ns;  /* or when the first has waited so long; 0: not at all */
 	uint32_t held;		   /* completions since the arming that would have been an event */
 	_Atomic uint64_t event_at; /* then the event of the held ones; CQ_NO_EVENT: none waits */
 	bool ignore_overrun;
@@ -109,7 +109,8 @@ void cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc);
 int cq_take_count(void); /* so far */
 int cq_take_end(void);
 
-/* Whether `count` more find room, as far as one can tell without the lock. */
+/* Whether `count` more find room, as far as one can tell without the lock; and none of them makes
+ * the event wait for a time, which the QPs would have to be told (cq_moderate()). */
 bool cq_has_room(const struct cq *cq, uint32_t count);
 
 static inline uint64_t cq_event_at(const struct cq *cq)

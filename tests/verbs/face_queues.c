@@ -54,6 +54,8 @@ static void a_moderated_cq_gathers_events(void **state)
 	struct ibv_cq *cq = ibv_create_cq(context, CQE, NULL, channel, 0);
 	struct ibv_qp_init_attr attr = end_qp_attr(cq, IBV_QPT_RC);
 	struct end a, b = {.cq = cq};
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
 	double start;
 
 	end_create(&a, IBV_QPT_RC);
@@ -76,6 +78,16 @@ static void a_moderated_cq_gathers_events(void **state)
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
 	start = seconds();
 	write_some(&b, &a, 1);
+	assert_true(has_event(channel, PATIENCE_S * 1000));
+	assert_true(seconds() - start > 0.05);
+	take_event(channel);
+
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	assert_int_equal(post_recv(&b, 1, 8), 0);
+	sge = end_sge(&a, 0, 8);
+	wr = make_send(IBV_WR_SEND, &sge);
+	start = seconds();
+	post_send_wr(&a, &wr);
 	assert_true(has_event(channel, PATIENCE_S * 1000));
 	assert_true(seconds() - start > 0.05);
 	take_event(channel);
