@@ -34,6 +34,7 @@ enum {
 	EXPRESS_BYTES = 4096, /* payload at most: that of the largest packet */
 	EXPRESS_WINDOW = 512, /* messages in flight, at most: the ring has room for them */
 	EXPRESS_SGE = 4,
+	EXPRESS_REACH_BYTES = 4096, /* of a WRITE or READ within a process */
 };
 
 enum express_flags {
@@ -83,8 +84,9 @@ struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct o
 bool express_advance(struct qp *qp, struct outbox *outbox);
 
 /*
- * The same where the peer is a QP of this process: executed at once, without a record or an ACK.
- * All that went before has to be taken in there, and both lanes' locks are held.
+ * The same where the peer is a QP of this process: executed at once, without a record or an ACK,
+ * and WRITEs and READs too. All that went before has to be taken in there, and both lanes' locks
+ * are held.
  */
 struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
 				    uint64_t now);

@@ -11,6 +11,7 @@
 #include "device/mr.h"
 #include "transport/completion.h"
 #include "transport/express.h"
+#include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -224,47 +225,58 @@ bool express_take(struct qp *qp, const struct packet *packet, const struct expre
 
 /* ---- within a process ---- */
 
-/* Nothing is under way, and the peer waits for nothing: no program sees a reply before its request
- * has completed. */
+/* Nothing is under way, and nothing is queued. */
+static bool is_idle(const struct qp *qp)
+{
+	return express_is_free(qp) && express_has_room(&qp->sq) &&
+	       qp->requester->una == qp->requester->end;
+}
+
+/* Nor does the peer wait for anything: no program sees a reply before its request has completed. */
 static bool is_direct(const struct qp *qp, const struct qp *peer, const struct ibv_send_wr *wr)
 {
-	const struct requester *requester = qp->requester;
 	bool is_told = wr->send_flags & IBV_SEND_SIGNALED || qp->sq_sig_all;
 
-	return express_is_free(qp) && !responder_has_work(qp) && express_has_room(&qp->sq) &&
-	       requester->una == requester->end &&
+	return is_idle(qp) && !responder_has_work(qp) &&
 	       !qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_SEND)] &&
 	       (!is_told || cq_has_room(qp->send_cq, qp->send_cq == peer->recv_cq ? 2 : 1)) &&
 	       is_welcome(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey);
 }
 
 /* The work request is done before anybody sees it. */
-static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
-			  uint64_t now)
+static void retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
+		   uint32_t length, uint64_t now)
 {
-	struct requester *requester = qp->requester;
 	bool is_told = wr->send_flags & IBV_SEND_SIGNALED || qp->sq_sig_all;
 	struct cqe cqe = {
 	    .wc = {.wr_id = wr->wr_id,
 		   .status = IBV_WC_SUCCESS,
-		   .opcode = IBV_WC_SEND,
+		   .opcode = opcode,
 		   .byte_len = length,
 		   .qp_num = qp->number},
 	    .timestamp = now,
 	};
 
-	requester->psn = requester->una = requester->end = psn_next(requester->end);
-	requester->current++;
-	requester->was_told = is_told;
-	requester->counters.expressed++;
-	requester->counters.sent_packets++;
-	requester->counters.sent_bytes +=
-	    express_packet_bytes(length, wr->opcode == IBV_WR_SEND_WITH_IMM);
+	qp->requester->current++;
+	qp->requester->was_told = is_told;
 	qp->sq.next++;
 	atomic_store_explicit(&qp->sq.tail, qp->sq.next, memory_order_release);
 	atomic_store_explicit(&qp->sq.head, qp->sq.next, memory_order_release);
 	if (is_told)
 		push_completion(qp, qp->send_cq, &cqe, false);
+}
+
+static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+			  uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	requester->psn = requester->una = requester->end = psn_next(requester->end);
+	requester->counters.expressed++;
+	requester->counters.sent_packets++;
+	requester->counters.sent_bytes +=
+	    express_packet_bytes(length, wr->opcode == IBV_WR_SEND_WITH_IMM);
+	retire(qp, wr, IBV_WC_SEND, length, now);
 }
 
 static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now)
@@ -274,7 +286,7 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	struct target target;
 	uint32_t length;
 
-	if (!is_direct(qp, peer, wr) || !express_is_fit(qp, wr, &length) ||
+	if (!express_is_fit(qp, wr, &length) || !is_direct(qp, peer, wr) ||
 	    !express_gather(qp, wr, payload) || !has_target(peer, &express, length, &target) ||
 	    !store(&target, payload))
 		return false;
@@ -287,12 +299,89 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	return true;
 }
 
+/* A WRITE or READ that is fit to be done as reach.h says, at once. */
+static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op)
+{
+	const unsigned int known =
+	    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	unsigned int counted = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
+
+	if (wr->opcode == IBV_WR_RDMA_READ)
+		counted = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ;
+	else if (wr->opcode != IBV_WR_RDMA_WRITE)
+		return false;
+	if (wr->send_flags & ~known || wr->num_sge < 1 || wr->num_sge > EXPRESS_SGE ||
+	    (uint32_t)wr->num_sge > qp->sq.max_sge || !qp->adapter->host->reach || !is_idle(qp) ||
+	    qp->counters[__builtin_ctz(counted)] || !cq_has_room(qp->send_cq, 1))
+		return false;
+	*op = (struct reach_op){
+	    .is_read = wr->opcode == IBV_WR_RDMA_READ,
+	    .rkey = wr->wr.rdma.rkey,
+	    .remote_addr = wr->wr.rdma.remote_addr,
+	};
+	return !op->is_read || (qp->attr.max_rd_atomic && !(wr->send_flags & IBV_SEND_INLINE));
+}
+
+/* Where it is here. */
+static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
+			struct iovec *pieces)
+{
+	unsigned int need = op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+		char *place;
+
+		if (!sge->length)
+			continue;
+		if (mr_resolve_local(qp->adapter, qp->pd, sge->lkey, sge->addr, sge->length, need,
+				     &place) ||
+		    !place)
+			return false;
+		pieces[op->count++] = (struct iovec){place, sge->length};
+		op->length += sge->length;
+	}
+	return true;
+}
+
+/* Inline data are looked at as a whole, before the first of them arrives. */
+static bool load_inline(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
+			struct iovec *pieces, uint8_t *data)
+{
+	for (int i = 0; i < wr->num_sge; i++)
+		op->length += wr->sg_list[i].length;
+	op->count = 1;
+	pieces[0] = (struct iovec){data, op->length};
+	return op->length <= EXPRESS_BYTES && op->length <= qp->sq.max_inline &&
+	       express_gather(qp, wr, data);
+}
+
+static bool reach(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now)
+{
+	struct iovec pieces[EXPRESS_SGE];
+	uint8_t data[EXPRESS_BYTES];
+	struct reach_op op;
+
+	if (!is_reach(qp, wr, &op) ||
+	    !(wr->send_flags & IBV_SEND_INLINE ? load_inline(qp, wr, &op, pieces, data)
+					       : find_pieces(qp, wr, &op, pieces)) ||
+	    !op.length || op.length > EXPRESS_REACH_BYTES)
+		return false;
+	op.bytes = op.length;
+	op.pieces = pieces;
+	if (qp->adapter->host->reach(qp, &op) != REACH_DONE)
+		return false;
+	qp->requester->counters.reached++;
+	retire(qp, wr, op.is_read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE, (uint32_t)op.length, now);
+	return true;
+}
+
 struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
 				    uint64_t now)
 {
 	if (!sq_try_begin(qp))
 		return wr;
-	while (wr && execute(qp, peer, wr, now))
+	while (wr && (execute(qp, peer, wr, now) || reach(qp, wr, now)))
 		wr = wr->next;
 	sq_commit(qp);
 	return wr;

@@ -225,6 +225,34 @@ static void inline_data_that_cannot_be_read_is_refused(void **state)
 	pair_destroy(&a, &b);
 }
 
+/* Nothing of it arrives, though its first element could be read. */
+static void nor_does_the_rest_of_it_arrive(void **state)
+{
+	struct ibv_sge sge[2], first;
+	struct ibv_send_wr wr, *bad;
+	struct end a, b;
+
+	register_something();
+	pair_create(&a, &b, IBV_QPT_RC);
+	assert_int_equal(post_recv(&b, 1, 8), 0); /* a WRITE behind a message needs no packets */
+	first = end_sge(&a, 0, 8);
+	wr = make_send(IBV_WR_SEND, &first);
+	post_send_wr(&a, &wr);
+	assert_wc(next_wc(b.cq), 1, IBV_WC_SUCCESS);
+	assert_wc(next_wc(a.cq), 0x5e4d, IBV_WC_SUCCESS);
+	memset(a.buffer, 'x', 8);
+	sge[0] = first;
+	sge[1] = (struct ibv_sge){.addr = (uintptr_t)nothing, .length = 8};
+	wr = make_send(IBV_WR_RDMA_WRITE, sge);
+	wr.num_sge = 2;
+	wr.send_flags |= IBV_SEND_INLINE;
+	wr.wr.rdma.remote_addr = (uintptr_t)b.buffer + 64;
+	wr.wr.rdma.rkey = b.mr->rkey;
+	assert_refused(ibv_post_send(a.qp, &wr, &bad), EFAULT, REASON_SEND_INLINE_FAULT, "8 bytes");
+	assert_int_equal(b.buffer[64], 0);
+	pair_destroy(&a, &b);
+}
+
 #endif
 
 int main(void)
@@ -238,6 +266,7 @@ int main(void)
 	    FAULT_TEST(a_signal_that_somebody_sent_has_its_effect),
 	    FAULT_TEST(a_file_that_was_truncated_fails_the_work_request),
 	    FAULT_TEST(inline_data_that_cannot_be_read_is_refused),
+	    FAULT_TEST(nor_does_the_rest_of_it_arrive),
 #endif
 	};
 

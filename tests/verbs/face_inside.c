@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * SENDs from QP to QP of one process: what is long goes from buffer to buffer without a packet, and
- * is in all that can be seen as by packets: order, bounds, both completions, and each refusal. The
- * two QPs are on one lane or on two, as VERBATIM_LANES says.
+ * is in all that can be seen as by packets: order, bounds, both completions, and each refusal. And
+ * small WRITEs and READs, which the posting verb does. The two QPs are on one lane or on two, as
+ * VERBATIM_LANES says.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -318,6 +319,92 @@ static void two_threads_send_to_each_other(void **state)
 	pthread_join(other, NULL);
 }
 
+/* ---- small WRITEs and READs ---- */
+
+/* In two elements, the first of them empty if there is but one byte. */
+static void expect_access(enum ibv_wr_opcode opcode, uint32_t length, uint32_t seed)
+{
+	bool is_read = opcode == IBV_WR_RDMA_READ;
+	char *near = sent + seed % 7, *remote = received + seed % 5;
+	struct ibv_sge list[] = {sge_at(near, length / 3),
+				 sge_at(near + length / 3, length - length / 3)};
+	struct ibv_send_wr wr = make_send(opcode, list);
+	struct ibv_wc wc;
+
+	memset(sent, 0x55, length + 100);
+	memset(received, 0x77, length + 100);
+	fill(is_read ? remote : near, length, seed);
+	wr.num_sge = 2;
+	wr.wr.rdma.remote_addr = (uintptr_t)remote;
+	wr.wr.rdma.rkey = mr->rkey;
+	post_send_wr(&from, &wr);
+	wc = next_wc(from.cq);
+	assert_wc(wc, 0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(wc.opcode, is_read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE);
+	assert_int_equal(wc.byte_len, length);
+	assert_int_equal(wc.qp_num, from.qp->qp_num);
+	assert_memory_equal(near, remote, length);
+	assert_int_equal((is_read ? near : remote)[length], is_read ? 0x55 : 0x77);
+}
+
+static void small_writes_and_reads_arrive(void **state)
+{
+	static const uint32_t sizes[] = {1, 7, 8, 100, 256, 257, 4095, 4096, 4097, 9000};
+	uint64_t reached = counted(&from)->reached;
+
+	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		expect_access(IBV_WR_RDMA_WRITE, sizes[i], i);
+		expect_access(IBV_WR_RDMA_READ, sizes[i], i + 100);
+	}
+	assert_true(counted(&from)->reached > reached);
+}
+
+/* What is inline, is not asked to be told, or has a message behind it in the list. */
+static void they_take_their_turn_in_a_list(void **state)
+{
+	for (uint32_t i = 0; i < 200; i++) {
+		char text[] = "number 000";
+		struct ibv_sge in = sge_at(received + 512, 64), out = sge_at(sent, sizeof(text)),
+			       inl = {(uintptr_t)text, sizeof(text), 0},
+			       back = sge_at(sent + 64, 16);
+		struct ibv_send_wr message = make_send(IBV_WR_SEND, &out);
+		struct ibv_send_wr read = make_send(IBV_WR_RDMA_READ, &back);
+		struct ibv_send_wr write = make_send(IBV_WR_RDMA_WRITE, &inl);
+
+		text[7] += (char)(i / 100 % 10);
+		text[8] += (char)(i / 10 % 10);
+		text[9] += (char)(i % 10);
+		memcpy(sent, text, sizeof(text));
+		receive(i, &in, 1);
+		write.send_flags = IBV_SEND_INLINE;
+		write.next = &read;
+		read.next = &message;
+		write.wr.rdma.remote_addr = read.wr.rdma.remote_addr = (uintptr_t)received;
+		write.wr.rdma.rkey = read.wr.rdma.rkey = mr->rkey;
+		read.wr_id = 1000 + i;
+		post_send_wr(&from, &write);
+		assert_wc(next_wc(to.cq), i, IBV_WC_SUCCESS);
+		assert_string_equal(received, text);
+		assert_string_equal(received + 512, text);
+		assert_wc(next_wc(from.cq), 1000 + i, IBV_WC_SUCCESS);
+		assert_string_equal(sent + 64, text);
+		assert_wc(next_wc(from.cq), 0x5e4d, IBV_WC_SUCCESS);
+	}
+}
+
+static void a_write_beyond_the_region_is_refused_by_the_peer(void **state)
+{
+	struct ibv_sge sge = sge_at(sent, 16);
+	struct ibv_send_wr wr = make_send(IBV_WR_RDMA_WRITE, &sge);
+
+	wr.wr.rdma.remote_addr = (uintptr_t)received + REGION - 8;
+	wr.wr.rdma.rkey = mr->rkey;
+	memset(received + REGION - 8, 0x77, 8);
+	post_send_wr(&from, &wr);
+	assert_wc(next_wc(from.cq), 0x5e4d, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(received[REGION - 8], 0x77);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +419,9 @@ int main(void)
 	    TEST(the_senders_memory_may_be_gone),
 	    TEST(and_the_receivers),
 	    TEST(two_threads_send_to_each_other),
+	    TEST(small_writes_and_reads_arrive),
+	    TEST(they_take_their_turn_in_a_list),
+	    TEST(a_write_beyond_the_region_is_refused_by_the_peer),
 	};
 
 	return cmocka_run_group_tests(tests, live_open, live_close);
