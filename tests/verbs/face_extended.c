@@ -367,6 +367,42 @@ static void the_cursor_goes_on_to_the_end(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+/* The newest are there, and the CQ goes on: no event, no error. */
+static void an_overrun_that_is_ignored_loses_the_oldest(void **state)
+{
+	struct ibv_cq_init_attr_ex init = {
+	    .cqe = 4,
+	    .wc_flags = IBV_WC_STANDARD_FLAGS,
+	    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+	    .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &init);
+	struct ibv_qp_init_attr attr = end_qp_attr(ibv_cq_ex_to_cq(cq), IBV_QPT_UC);
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	uint64_t depth = (uint64_t)cq->cqe;
+	struct ibv_qp *qp;
+
+	attr.cap.max_recv_wr = (uint32_t)depth + 3;
+	qp = ibv_create_qp(pd, &attr);
+	assert_non_null(qp);
+	qp_init(qp, 0);
+	for (uint64_t i = 0; i < depth + 3; i++)
+		assert_int_equal(post_recv_sge(qp, i, end_sge(&a, 0, 8)), 0);
+	assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
+	assert_int_equal(start_poll(cq), 0);
+	for (uint64_t i = 3; i < depth + 3; i++) {
+		assert_int_equal(cq->wr_id, i);
+		assert_int_equal(ibv_next_poll(cq), i < depth + 2 ? 0 : ENOENT);
+	}
+	ibv_end_poll(cq);
+	assert_int_equal(post_recv_sge(qp, 99, end_sge(&a, 0, 8)), 0);
+	assert_int_equal(start_poll(cq), 0);
+	assert_int_equal(cq->wr_id, 99);
+	ibv_end_poll(cq);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 /* ---- datagrams ---- */
 
 static void a_datagram_is_answered_by_its_completion(void **state)
@@ -532,6 +568,7 @@ int main(void)
 	    EX_TEST(every_misuse_of_the_builder_is_refused),
 	    EX_TEST(the_cursor_reads_each_part),
 	    EX_TEST(the_cursor_goes_on_to_the_end),
+	    EX_TEST(an_overrun_that_is_ignored_loses_the_oldest),
 	    cmocka_unit_test(a_datagram_is_answered_by_its_completion),
 	    cmocka_unit_test(a_wrong_qkey_is_not_delivered_but_counted),
 	    cmocka_unit_test(a_qp_sends_to_itself),
