@@ -82,7 +82,8 @@ void probe_expire(struct qp *qp)
 
 	probe->deadline = NO_DEADLINE;
 	probe->is_due = requester->una != requester->psn && requester->psn == requester->end &&
-			requester->rnr_deadline == NO_DEADLINE && !qp->attr.rate_limit;
+			requester->rnr_deadline == NO_DEADLINE && !qp->attr.rate_limit &&
+			(requester->is_peer_ours || !requester->rd_count);
 }
 
 /* The WQE that a PSN in flight belongs to. */

@@ -6,7 +6,9 @@
  * is no retry: the ACK timeout says when to give up, and it alone counts.
  *
  * Not within an address, where nothing is lost; not while the peer is not ready (RNR), or the
- * program has limited the rate; and not before a round trip was measured.
+ * program has limited the rate; and not before a round trip was measured. Nor what is answered with
+ * data, unless the peer is known to be ours: Soft-RoCE drops what it still has to send of a READ
+ * when part of it is asked for again.
  */
 #ifndef TRANSPORT_PROBE_H
 #define TRANSPORT_PROBE_H

@@ -267,6 +267,7 @@ static enum sent send_psns(struct qp *qp, const struct send_wqe *wqe, uint32_t p
 	wire.bth = bth_of(qp, transport_of(qp) | operations_of(wqe->opcode)->only, requester->psn);
 	wire.bth.ack_req = true;
 	wire.bth.fecn = recovery_asks(requester);
+	wire.bth.is_twice = wqe->opcode == IBV_WR_FLUSH && requester->flushes_twice;
 	wire.xrceth = wqe->remote_srqn;
 	wire.payload_length = 0;
 	fill_answered(qp, wqe, psns, &wire);

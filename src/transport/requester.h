@@ -102,6 +102,7 @@ struct requester {
 	struct sge_cursor gather, scatter;
 	uint64_t reached;   /* bytes, of the WQE that is WQE_REACHING */
 	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
+	bool flushes_twice; /* how the peer wants them, for all that is known (icrc.h) */
 	bool was_told;	    /* the work request that was done last has a completion */
 	struct transport_counters counters;
 };

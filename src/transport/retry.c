@@ -112,6 +112,14 @@ static bool is_peer_gone(struct qp *qp)
 	return adapter->host->is_peer_gone && adapter->host->is_peer_gone(adapter, qp);
 }
 
+/* Soft-RoCE does not answer a FLUSH with an ICRC as it should be, and no other adapter one with
+ * Soft-RoCE's. */
+static void try_other_flush(struct qp *qp)
+{
+	if (sq_wqe(&qp->sq, sq_head(qp))->opcode == IBV_WR_FLUSH)
+		qp->requester->flushes_twice = !qp->requester->flushes_twice;
+}
+
 /* False if the QP has failed. */
 bool retry_on_deadline(struct qp *qp, uint64_t now)
 {
@@ -136,6 +144,7 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 		requester->retries_left = 0;
 	if (!retry_spend(qp, now))
 		return false;
+	try_other_flush(qp);
 	retry_go_back(qp);
 	requester->has_gone_back = false;
 	return true;

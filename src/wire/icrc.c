@@ -124,6 +124,16 @@ static bool find_id(uint32_t difference, size_t length, uint16_t *id)
 	return true;
 }
 
+/* A FLUSH as Soft-RoCE seals it. */
+static bool is_right_twice(const struct icrc_flow *flow, const uint8_t *bytes, size_t length,
+			   uint16_t *id)
+{
+	uint32_t icrc = icrc_add(icrc_compute(flow, bytes, length, *id), bytes, length);
+	uint32_t difference = icrc ^ get_le32(bytes + length);
+
+	return difference == 0 || (icrc_flow_is_ipv4(flow) && find_id(difference, 2 * length, id));
+}
+
 bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t udp_length,
 		   uint16_t *id)
 {
@@ -138,5 +148,7 @@ bool icrc_is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t ud
 	difference = icrc_compute(flow, bytes, length, *id) ^ get_le32(bytes + length);
 	if (difference == 0)
 		return true;
-	return icrc_flow_is_ipv4(flow) && find_id(difference, length, id);
+	if (icrc_flow_is_ipv4(flow) && find_id(difference, length, id))
+		return true;
+	return icrc_is_of_flush(bytes) && is_right_twice(flow, bytes, length, id);
 }

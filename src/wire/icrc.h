@@ -18,6 +18,7 @@
 
 #include <isa-l/crc.h>
 #include "wire/headers.h"
+#include "wire/opcode.h"
 
 enum {
 	ICRC_IPV4_PREFIX = 8 + 20 + 8,
@@ -79,11 +80,25 @@ static inline uint32_t icrc_compute(const struct icrc_flow *flow, const uint8_t 
 	return icrc_add(icrc_begin(flow, bytes, length, id), bytes + BTH_BYTES, length - BTH_BYTES);
 }
 
+/*
+ * Linux's Soft-RoCE takes the headers of a FLUSH (RC) for its payload, and so its ICRC covers all
+ * from the BTH on once more, as it is. It drops a FLUSH without that. So such an ICRC is right as
+ * well, and a FLUSH with bth.is_twice gets it.
+ */
+static inline bool icrc_is_of_flush(const uint8_t *bytes)
+{
+	return bytes[0] == (TRANSPORT_RC | OP_FLUSH);
+}
+
 /* Compute and store it behind the `length` bytes. */
 static inline void icrc_seal(const struct icrc_flow *flow, uint8_t *bytes, size_t length,
 			     uint16_t id)
 {
-	put_le32(bytes + length, icrc_compute(flow, bytes, length, id));
+	uint32_t icrc = icrc_compute(flow, bytes, length, id);
+
+	if (icrc_is_of_flush(bytes) && bth_is_twice(bytes))
+		icrc = icrc_add(icrc, bytes, length);
+	put_le32(bytes + length, icrc);
 }
 
 /*

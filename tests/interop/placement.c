@@ -3,8 +3,7 @@
  * placement -d DEVICE -g GID_INDEX -p PORT [SERVER]: ATOMIC WRITE and FLUSH between two adapters,
  * by the extended QP; the client does what the device at the other end says it takes, and is
  * refused what it may not. A device that cannot post an operation is no client for it (Soft-RoCE's
- * user library may be older than the kernel). PLACEMENT=write leaves FLUSH out. Prints what was
- * done. Over any libibverbs.
+ * user library may be older than the kernel). Prints what was done. Over any libibverbs.
  */
 #include <infiniband/verbatim.h>
 
@@ -22,19 +21,12 @@ static struct abilities mine, theirs;
 static struct ibv_mr *plain;
 static uint32_t posts; /* CAN_* */
 
-static bool leaves_flush_out(void)
-{
-	const char *setting = getenv("PLACEMENT");
-
-	return setting && !strcmp(setting, "write");
-}
-
 static void ask_device(void)
 {
 	struct ibv_device_attr_ex attr;
 
 	must(!ibv_query_device_ex(context, NULL, &attr));
-	if (attr.device_cap_flags_ex & VERBATIM_DEVICE_FLUSH_GLOBAL && !leaves_flush_out())
+	if (attr.device_cap_flags_ex & VERBATIM_DEVICE_FLUSH_GLOBAL)
 		mine.takes |= CAN_FLUSH;
 	if (attr.device_cap_flags_ex & VERBATIM_DEVICE_ATOMIC_WRITE)
 		mine.takes |= CAN_ATOMIC_WRITE;

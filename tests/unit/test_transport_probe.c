@@ -164,21 +164,19 @@ static void the_last_response_is_asked_for(void **state)
 	assert_memory_equal(pair->a.memory, pair->b.memory, 4096);
 }
 
-static void so_it_is_of_another_make(void **state)
+/* Soft-RoCE takes a READ of the end for one that replaces all. */
+static void of_another_make_responses_are_waited_for(void **state)
 {
 	struct pair *pair = *state;
 
 	begin(pair, 1 << 4);
 	fill(pair->b.memory, 4096, 3);
 	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
-	pair_run(pair);
-	expect_soon(pair, 1);
+	pair_run_out(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(pair->a.memory, pair->b.memory, 4096);
-	assert_int_equal(transport_counters(pair->a.qp)->implied_naks, 0);
-	begin(pair, 1 << 0);
-	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
-	pair_run(pair);
-	expect_soon(pair, 1);
+	assert_int_equal(transport_counters(pair->a.qp)->probes, 0);
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 1);
 }
 
 static void an_atomic_is_done_once(void **state)
@@ -218,7 +216,8 @@ static void a_silent_peer_gets_two(void **state)
 
 	begin(pair, 0);
 	pair->meddle = lose_all;
-	side_request(&pair->a, IBV_WR_RDMA_READ, 1, 0, 4096);
+	side_request(&pair->a, pair->are_strangers ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, 1, 0,
+		     4096);
 	pair_run(pair);
 	while (!transport_counters(pair->a.qp)->timeouts)
 		assert_true(pair_wait(pair));
@@ -303,9 +302,8 @@ int main(void)
 	    TEST(a_lost_ack_is_asked_for),
 	    TEST_OF_STRANGERS(a_lost_ack_is_asked_for),
 	    TEST(the_last_response_is_asked_for),
-	    TEST_OF_STRANGERS(so_it_is_of_another_make),
+	    TEST_OF_STRANGERS(of_another_make_responses_are_waited_for),
 	    TEST(an_atomic_is_done_once),
-	    TEST_OF_STRANGERS(an_atomic_is_done_once),
 	    TEST(a_lost_repair_is_looked_for),
 	    TEST(a_silent_peer_gets_two),
 	    TEST_OF_STRANGERS(a_silent_peer_gets_two),

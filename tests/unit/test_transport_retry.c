@@ -45,6 +45,14 @@ static int lose_all(struct pair *pair, struct side *from, struct flying *packet)
 	return 0;
 }
 
+/* A peer that knows only this kind of FLUSH; no peer answers the other kind. */
+static bool knows_twice;
+
+static int lose_other_flushes(struct pair *pair, struct side *from, struct flying *packet)
+{
+	return from->name != 'A' || bth_is_twice(packet->bytes) == knows_twice;
+}
+
 static int twice(struct pair *pair, struct side *from, struct flying *packet)
 {
 	return 2;
@@ -173,6 +181,45 @@ static void the_timer_runs_for_one_to_four_times_the_timeout(void **state)
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 10);
 	side_turn(&pair->a);
 	assert_int_equal(pair->a.qp->requester->ack_deadline - pair->now, ack_timeout_ns(14));
+}
+
+static void post_flush(struct pair *pair)
+{
+	struct send_wqe *wqe;
+
+	sq_begin(pair->a.qp);
+	wqe = sq_next(pair->a.qp);
+	wqe->opcode = IBV_WR_FLUSH;
+	wqe->flags = IBV_SEND_SIGNALED;
+	wqe->remote_addr = (uintptr_t)pair->b.memory;
+	wqe->rkey = pair->b.mr->rkey;
+	wqe->length = 8;
+	wqe->flush.type = IBV_FLUSH_GLOBAL;
+	wqe->flush.level = IBV_FLUSH_RANGE;
+	sq_commit(pair->a.qp);
+	pair_schedule(&pair->a.adapter, pair->a.qp);
+	pair_run_out(pair);
+	assert_int_equal(side_expect(&pair->a, 0, IBV_WC_SUCCESS).opcode, IBV_WC_FLUSH);
+}
+
+/* Soft-RoCE wants an ICRC of its own for it (icrc.h); what was answered is kept to. */
+static void a_flush_without_answer_goes_with_the_other_icrc(void **state)
+{
+	struct pair *pair = *state;
+	const struct transport_counters *counters = transport_counters(pair->a.qp);
+
+	pair->meddle = lose_other_flushes;
+	knows_twice = false;
+	post_flush(pair);
+	assert_int_equal(counters->timeouts, 0);
+	knows_twice = true;
+	post_flush(pair);
+	assert_int_equal(counters->timeouts, 1);
+	post_flush(pair);
+	assert_int_equal(counters->timeouts, 1);
+	knows_twice = false;
+	post_flush(pair);
+	assert_int_equal(counters->timeouts, 2);
 }
 
 static void timeout_zero_waits_for_ever(void **state)
@@ -465,6 +512,7 @@ int main(void)
 	    TEST(a_peer_whose_process_has_ended_is_not_asked_again),
 	    TEST(the_timer_runs_for_one_to_four_times_the_timeout),
 	    TEST(timeout_zero_waits_for_ever),
+	    TEST(a_flush_without_answer_goes_with_the_other_icrc),
 	    TEST(progress_fills_the_retry_counter_again),
 	    TEST(a_lost_read_response_is_asked_for_from_where_it_is_missing),
 	    TEST(an_atomic_is_done_once_however_often_it_comes),

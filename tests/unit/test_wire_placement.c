@@ -117,14 +117,32 @@ static void a_flush_has_fields_as_ours(void **state)
 }
 
 /* Soft-RoCE takes the headers for the payload as well, and so covers the BTH and what follows it
- * once more, unmasked. It drops a FLUSH whose ICRC is right. */
+ * once more, unmasked. It drops a FLUSH whose ICRC is right; so we take both, and can send both. */
 static void a_flush_has_an_icrc_of_its_own(void **state)
 {
 	size_t length = from_hex(flush), headers = length - IP - UDP - ICRC_BYTES;
+	uint16_t udp_length = (uint16_t)(headers + ICRC_BYTES);
+	uint8_t *bth = bytes + IP + UDP;
+	uint32_t theirs = icrc_of(length);
+	struct icrc_flow flow;
+	uint16_t id;
 
-	assert_int_not_equal(crc(bytes, length - ICRC_BYTES, NULL, 0), icrc_of(length));
-	assert_int_equal(crc(bytes, length - ICRC_BYTES, bytes + IP + UDP, headers),
-			 icrc_of(length));
+	assert_int_not_equal(crc(bytes, length - ICRC_BYTES, NULL, 0), theirs);
+	assert_int_equal(crc(bytes, length - ICRC_BYTES, bth, headers), theirs);
+	icrc_flow_ipv4(&flow, bytes + 12, bytes + 16, get_be16(bytes + IP),
+		       get_be16(bytes + IP + 2));
+	id = 0; /* a wrong guess, and then the right one */
+	assert_true(icrc_is_right(&flow, bth, udp_length, &id));
+	assert_int_equal(id, get_be16(bytes + 4));
+	assert_true(icrc_is_right(&flow, bth, udp_length, &id));
+	icrc_seal(&flow, bth, headers, id);
+	assert_int_equal(icrc_of(length), crc(bytes, length - ICRC_BYTES, NULL, 0));
+	bth[4] |= 1;
+	icrc_seal(&flow, bth, headers, id);
+	assert_int_equal(icrc_of(length), crc(bytes, length - ICRC_BYTES, bth, headers));
+	assert_true(icrc_is_right(&flow, bth, udp_length, &id));
+	bth[0] = TRANSPORT_RC | OP_SEND_ONLY; /* nothing else is taken so */
+	assert_false(icrc_is_right(&flow, bth, udp_length, &id));
 }
 
 int main(void)
