@@ -205,13 +205,14 @@ static inline struct ibv_qp_attr rtr_attr(uint32_t dest)
 	return attr;
 }
 
-/* Timeouts are short, so that what has to fail fails soon. */
+/* What has to fail fails within two seconds; a busy machine may keep a lane's thread waiting for a
+ * tenth of one. */
 static inline struct ibv_qp_attr rts_attr(void)
 {
 	struct ibv_qp_attr attr = {
 	    .qp_state = IBV_QPS_RTS,
 	    .sq_psn = 7,
-	    .timeout = 12,
+	    .timeout = 15,
 	    .retry_cnt = 3,
 	    .rnr_retry = 1,
 	    .max_rd_atomic = 4,
