@@ -12,7 +12,8 @@
 #include "live.h"
 
 enum {
-	SETTLE_MS = 100, /* naps of a lane's thread after a program has polled take a millisecond */
+	SETTLE_MS =
+	    400, /* the lane's thread naps by the millisecond; a timer that is set runs out once */
 	IDLE_MS = 1000,
 	BATCH = 16,
 	BATCHES = 30,
