@@ -460,6 +460,9 @@ static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq)
 {
 	bool happened = false;
 
+	/* in the child of a fork the memory of channels did not come along */
+	if (atomic_load_explicit(&engine->is_dead, memory_order_relaxed))
+		return false;
 	for (unsigned int rest = lanes; rest; rest &= rest - 1)
 		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield.idle);
 	if (happened) {

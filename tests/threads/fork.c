@@ -13,7 +13,7 @@
 
 #include "rig.h"
 
-enum { PAIRS = 2, ROUNDS = 12, EXITS = 8, CHILD_MS = 100 };
+enum { PAIRS = 2, ROUNDS = 12, EXITS = 8, CHILD_MS = 100, POLLS = 1000 };
 
 static struct rig rig;
 static atomic_bool stop;
@@ -110,7 +110,8 @@ static void child_that_tries_what_it_inherited(struct ibv_qp *qp, struct ibv_cq 
 		CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 		CHECK(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
 		ibv_post_send(qp, &wr, &bad);
-		CHECK(ibv_poll_cq(cq, 1, &wc) == 0);
+		for (int i = 0; i < POLLS; i++) /* so often that it yields the core */
+			CHECK(ibv_poll_cq(cq, 1, &wc) == 0);
 		CHECK(ibv_destroy_qp(qp));
 		exit(0);
 	}
