@@ -636,24 +636,6 @@ static void a_child_of_fork_has_no_way_to_anybodys_memory(void **state)
 	assert_int_equal(memory_descriptors(), 0);
 }
 
-/* A child whose assertion failed has jumped back into the list of tests: it ends there. */
-static int only_the_parent_goes_on(void **state)
-{
-	static pid_t parent;
-
-	if (!parent)
-		parent = getpid();
-	if (getpid() != parent)
-		_exit(1);
-	unsetenv("VERBATIM_SAMEHOST");
-	return 0;
-}
-
-static int network(void **state)
-{
-	return interface_up("lo");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
