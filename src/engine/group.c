@@ -21,8 +21,10 @@
 
 enum {
 	DRAIN_LIMIT = 1 << 17,
-	TRIES_SILENT = 3,   /* of ANSWER_MS each, when someone doesn't answer */
+	TRIES_STOPPED = 3,  /* of ANSWER_MS each, when someone doesn't answer */
+	TRIES_STARVED = 12, /* the same, but not stopped: it may only have got no core */
 	TRIES_LEAVING = 25, /* while a process that dies still has its sockets */
+	TRIES_DYING = 250,  /* the same, when no process is seen to have them any more */
 	LEAVING_MS = 20,
 };
 
@@ -196,6 +198,18 @@ static int ask(struct group *group, uint32_t slot)
 	return error;
 }
 
+/* Whether to ask no more, after that many tries that someone has not answered. */
+static bool is_silent(const struct group *group, int tries)
+{
+	return tries >= TRIES_STARVED || (tries >= TRIES_STOPPED && !holder_goes_on(&group->gid));
+}
+
+/* Whether to ask no more, after that many tries that found none of ours. */
+static bool is_foreign(const struct group *group, int tries)
+{
+	return tries >= TRIES_DYING || (tries >= TRIES_LEAVING && !holder_is_unseen(&group->gid));
+}
+
 /* A new vault, or that of the group that has the port. 0 or a positive errno (noted). */
 static int meet(struct group *group, uint32_t slot, uint32_t lanes)
 {
@@ -205,9 +219,9 @@ static int meet(struct group *group, uint32_t slot, uint32_t lanes)
 		error = ask(group, slot);
 		if (error == 0)
 			return 0;
-		if (error == -ETIMEDOUT && ++silent == TRIES_SILENT)
+		if (error == -ETIMEDOUT && is_silent(group, ++silent))
 			return holder_refuse(&group->gid, true);
-		if (error == -ENOENT && ++leaving == TRIES_LEAVING)
+		if (error == -ENOENT && is_foreign(group, ++leaving))
 			return holder_refuse(&group->gid, false);
 		if (error != -ETIMEDOUT && error != -ENOENT)
 			return refuse_error(group, error);

@@ -127,6 +127,58 @@ bool holder_find(const union ibv_gid *gid, struct holder *holder)
 	return true;
 }
 
+/* Stopped by a signal or a debugger. The state is the letter after the name, which may have
+ * anything in it. */
+static bool is_stopped(const char *pid)
+{
+	char path[300], text[256] = "";
+	const char *name_end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return true;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	name_end = strrchr(text, ')');
+	return !name_end || !strchr("DIRSW", name_end[2]);
+}
+
+bool holder_goes_on(const union ibv_gid *gid)
+{
+	struct holder holder;
+	struct dirent *entry;
+	char link[64];
+	bool goes_on = false;
+	DIR *proc;
+
+	if (!holder_find(gid, &holder) || !holder.pid)
+		return false;
+	proc = opendir("/proc");
+	snprintf(link, sizeof(link), "socket:[%lu]", holder.inode);
+	while (proc && !goes_on && (entry = readdir(proc)))
+		goes_on = isdigit((unsigned char)entry->d_name[0]) && !is_stopped(entry->d_name) &&
+			  process_has(entry->d_name, link);
+	if (proc)
+		closedir(proc);
+	return goes_on;
+}
+
+static bool is_of_kernel(const struct holder *holder)
+{
+	return !holder->pid && access("/sys/module/rdma_rxe", F_OK) == 0;
+}
+
+bool holder_is_unseen(const union ibv_gid *gid)
+{
+	struct holder holder;
+
+	return holder_find(gid, &holder) && !holder.pid && holder.uid == getuid() &&
+	       !is_of_kernel(&holder);
+}
+
 /* Whether the process has a slot: one of the sockets with its kind of name is in its table. */
 static bool is_member(const struct holder *holder)
 {
@@ -157,7 +209,7 @@ int holder_refuse(const union ibv_gid *gid, bool is_silent)
 	if (!holder_find(gid, &holder))
 		return refuse(REASON_PORT_HELD, "%s, by something that /proc/net/udp does not show",
 			      text);
-	if (!holder.pid && access("/sys/module/rdma_rxe", F_OK) == 0)
+	if (is_of_kernel(&holder))
 		return refuse(REASON_PORT_HELD_BY_KERNEL, "%s", text);
 	if (holder.uid != getuid())
 		return refuse(REASON_PORT_HELD_BY_USER, "%s, user %u, process %ld %s", text,

@@ -19,6 +19,13 @@ struct holder {
 /* Who has the port of this address, as far as /proc tells; false: no socket is bound there. */
 bool holder_find(const union ibv_gid *gid, struct holder *holder);
 
+/* Whether a process has that port that is not stopped, and so may answer yet; false if unknown. */
+bool holder_goes_on(const union ibv_gid *gid);
+
+/* Whether the port is held by a socket of our user's that no process is seen to have: of one that
+ * is about to be gone, or hides. */
+bool holder_is_unseen(const union ibv_gid *gid);
+
 /*
  * Notes the reason and returns its errno, EADDRINUSE. `gid` is the address that was wanted;
  * `is_silent`: some slot's process didn't answer, so that the holder may be one of ours, stopped.

@@ -25,10 +25,12 @@
 #include "engine/steer.h"
 #include "engine/meeting.h"
 #include "engine/slot.h"
+#include "engine/vault.h"
 #include "explain/reason.h"
+#include "link/udp.h"
 #include "wire/headers.h"
 
-enum { LANES = 2, PATIENCE_MS = 5000, MEMBERS = 16 };
+enum { LANES = 2, PATIENCE_MS = 5000, MEMBERS = 16, NAP_S = 6 };
 
 /* What a member tells the test. */
 struct report {
@@ -114,6 +116,12 @@ static void serve(int out, struct slot *slot, struct group_list *list, struct gr
 	}
 }
 
+/* As if it got no core. */
+static void nap(int signal)
+{
+	sleep(NAP_S);
+}
+
 static void member_main(int out)
 {
 	struct report report = {0};
@@ -122,6 +130,7 @@ static void member_main(int out)
 	struct slot slot;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGUSR1, nap);
 	group_list_init(&list);
 	report.error = slot_take(&slot);
 	if (report.error == 0)
@@ -268,6 +277,18 @@ static void a_stopped_member_holds_up_nobody(void **state)
 	member_kill(&newcomer);
 }
 
+static void who_is_only_slow_to_answer_is_waited_for(void **state)
+{
+	struct member slow = member_joined(), newcomer;
+
+	kill(slow.pid, SIGUSR1);
+	newcomer = member_joined();
+	assert_is_reached(&newcomer);
+	assert_is_reached(&slow);
+	member_kill(&newcomer);
+	member_kill(&slow);
+}
+
 static void a_newcomer_is_told_when_nobody_answers(void **state)
 {
 	struct member stopped = member_joined(), newcomer;
@@ -283,32 +304,37 @@ static void a_newcomer_is_told_when_nobody_answers(void **state)
 }
 
 /* A program that knows nothing of us and has bound the port. */
-static pid_t start_foreigner(void)
+static void hold_port(int out)
 {
 	struct sockaddr_in to = port_4791();
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (bind(fd, (struct sockaddr *)&to, sizeof(to)) == 0 && write(out, "", 1) == 1)
+		pause();
+}
+
+/* A process that says when it holds the port. */
+static pid_t start(void (*hold)(int out))
+{
 	int ends[2];
 	pid_t pid;
 
 	assert_int_equal(pipe(ends), 0);
 	pid = fork();
 	if (pid == 0) {
-		int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (bind(fd, (struct sockaddr *)&to, sizeof(to)) < 0 || write(ends[1], "", 1) < 0)
-			_exit(1);
-		pause();
+		hold(ends[1]);
 		_exit(0);
 	}
+	close(ends[1]);
 	assert_int_equal(read(ends[0], &(char){0}, 1), 1);
 	close(ends[0]);
-	close(ends[1]);
 	return pid;
 }
 
 static void a_foreign_program_on_the_port_is_named(void **state)
 {
-	pid_t foreigner = start_foreigner();
+	pid_t foreigner = start(hold_port);
 	struct group_list list;
 	struct group *group;
 	struct slot slot;
@@ -326,6 +352,28 @@ static void a_foreign_program_on_the_port_is_named(void **state)
 	assert_int_equal(group_join(&list, slot.number, &address, 0, LANES, &group), 0);
 	group_leave(&list, group);
 	slot_release(&slot);
+}
+
+/* As of a process that dies and gets no core for it: in flight a socket is in nobody's table. */
+static void hold_unseen(int out)
+{
+	int fd = udp_socket_bind(&address, 0, true);
+	struct vault vault;
+
+	if (fd < 0 || vault_create(&vault) < 0 || vault_put(&vault, 0, &fd, 1) < 0 || close(fd) < 0)
+		return;
+	if (write(out, "", 1) == 1)
+		sleep(2);
+}
+
+static void a_port_that_nobody_is_seen_to_hold_is_waited_for(void **state)
+{
+	pid_t holder = start(hold_unseen);
+	struct member newcomer = member_joined();
+
+	assert_is_reached(&newcomer);
+	waitpid(holder, NULL, 0);
+	member_kill(&newcomer);
 }
 
 static void many_join_at_once(void **state)
@@ -355,7 +403,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(the_last_one_out_frees_the_port),
+	    TEST(who_is_only_slow_to_answer_is_waited_for),
 	    TEST(a_newcomer_is_told_when_nobody_answers),
+	    TEST(a_port_that_nobody_is_seen_to_hold_is_waited_for),
 	    TEST(a_foreign_program_on_the_port_is_named),
 	};
 	const struct CMUnitTest steered[] = {
