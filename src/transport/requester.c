@@ -118,26 +118,44 @@ static bool is_beyond_credits(const struct requester *requester, const struct se
 	       (int32_t)(requester->current - requester->credit_limit) >= 0;
 }
 
+static bool is_small(const struct send_wqe *wqe)
+{
+	return wqe->length <= WINDOW_SMALL_BYTES && wqe->opcode != IBV_WR_RDMA_READ;
+}
+
+/* How many packets may be in flight with this one. */
+static uint32_t window_with(struct requester *requester, const struct send_wqe *wqe)
+{
+	if (requester->psn == requester->una ||
+	    psn_compare(requester->large_end, requester->una) < 0)
+		requester->large_end = requester->una;
+	if (is_small(wqe) && requester->large_end == requester->una)
+		return window_smalls(&requester->window);
+	return requester->window.packets;
+}
+
 static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
 			       uint64_t now, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
-	uint32_t in_flight = requester_in_flight(requester);
+	uint32_t in_flight = requester_in_flight(requester), room = window_with(requester, wqe);
 	bool is_probe = is_beyond_credits(requester, wqe);
-	bool is_pressed = is_probe || in_flight + 1 >= requester->window.packets ||
+	bool is_pressed = is_probe || in_flight + 1 >= room ||
 			  requester->run_bytes + qp->mtu >= RUN_BYTES ||
 			  requester->since_ack_req + 1 >= window_ack_interval(&requester->window);
 	enum sent sent;
 
 	if (is_probe && in_flight)
 		return SENT_WAIT;
-	if (in_flight >= requester->window.packets)
+	if (in_flight >= room)
 		return SENT_WAIT;
 	if (requester->recovery && psn_into(requester->psn, requester->una) >= RECOVERY_SPAN)
 		return SENT_WAIT;
 	sent = request_send(qp, wqe, is_pressed, outbox, bytes);
 	if (sent != SENT)
 		return sent;
+	if (!is_small(wqe))
+		requester->large_end = requester->psn;
 	retry_start_timer(qp, now);
 	if (requester->since_ack_req == 0)
 		probe_asked(qp, now);

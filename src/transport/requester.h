@@ -59,6 +59,7 @@ struct requester {
 	uint32_t since_ack_req; /* packets out since one asked for an ACK */
 	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
 	struct window window;	/* RC */
+	uint32_t large_end;	/* PSN; from here on all that has left is small (window.h) */
 	struct pace pace;	/* UC, UD */
 
 	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */

@@ -17,6 +17,7 @@ void window_init(struct window *window, uint32_t mtu)
 	*window = (struct window){
 	    .packets = at_least(WINDOW_START_BYTES / mtu, 1),
 	    .max = max < WINDOW_MAX_PACKETS ? max : WINDOW_MAX_PACKETS,
+	    .smalls = at_least(mtu / WINDOW_SMALL_BYTES, 1),
 	};
 	window->threshold = window->max;
 }

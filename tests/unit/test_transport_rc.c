@@ -467,6 +467,52 @@ static void a_message_alone_waits_for_nothing(void **state)
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 }
 
+static int set_up_large(void **state)
+{
+	options = default_options;
+	options.mtu = IBV_MTU_4096;
+	*state = pair_connected(&options);
+	return 0;
+}
+
+/* Posts SENDs of that length until there are `count`, and lets no answer in. */
+static void post_unanswered(struct pair *pair, int count, uint32_t length)
+{
+	for (int i = 0; i < count; i++) {
+		side_post_recv(&pair->b, i, 0, 4096);
+		side_request(&pair->a, IBV_WR_SEND, i, 0, length);
+		while (pair->a.is_scheduled)
+			side_turn(&pair->a);
+	}
+}
+
+/* The window is 16 packets of 4096 bytes. */
+static void of_small_packets_the_window_has_room_for_more(void **state)
+{
+	struct pair *pair = *state;
+
+	post_unanswered(pair, 40, 1024);
+	assert_int_equal(pair->count, 40);
+	pair_run(pair);
+	for (int i = 0; i < 40; i++)
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+}
+
+static void not_so_while_a_large_one_is_among_them(void **state)
+{
+	struct pair *pair = *state;
+
+	post_unanswered(pair, 1, 1025);
+	post_unanswered(pair, 20, 8);
+	assert_int_equal(pair->count, 16);
+	pair_run(pair);
+	for (int i = 0; i < 21; i++)
+		side_expect(&pair->a, i ? i - 1 : 0, IBV_WC_SUCCESS);
+	post_unanswered(pair, 40, 8);
+	assert_int_equal(pair->count, 40);
+	pair_run(pair);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -492,6 +538,10 @@ int main(void)
 	    TEST(the_window_is_never_overrun_and_always_asks_for_an_ack),
 	    TEST(what_a_segmented_send_leaves_over_waits_for_an_answer),
 	    TEST(a_message_alone_waits_for_nothing),
+	    cmocka_unit_test_setup_teardown(of_small_packets_the_window_has_room_for_more,
+					    set_up_large, tear_down),
+	    cmocka_unit_test_setup_teardown(not_so_while_a_large_one_is_among_them, set_up_large,
+					    tear_down),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
