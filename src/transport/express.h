@@ -95,6 +95,10 @@ struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_s
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
 		  uint64_t now);
 
+/* The same for a packet, however it came: a SEND of one packet that nothing is in the way of. */
+bool express_take_packet(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
+			 uint64_t now);
+
 /*
  * The ACK that is owed, as a record. False if there is no room, or if something else has to be
  * answered: then the QP needs its turn.

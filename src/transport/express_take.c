@@ -196,6 +196,36 @@ static bool has_target(struct qp *qp, const struct express *express, uint32_t le
 	return recv && resolve(qp, recv, length, target);
 }
 
+/* A packet that a record could have been: the same checks, the same end. */
+static bool is_plain_send(const struct wire_packet *wire)
+{
+	uint8_t opcode = wire->bth.opcode;
+
+	return (opcode == (TRANSPORT_RC | OP_SEND_ONLY) ||
+		opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM)) &&
+	       wire->bth.ack_req && !wire->bth.fecn && !wire->bth.becn;
+}
+
+bool express_take_packet(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
+			 uint64_t now)
+{
+	struct express express = {
+	    .psn = wire->bth.psn, .imm = htobe32(wire->imm), .pkey = wire->bth.pkey};
+	uint32_t length = wire->payload_length, flags = EXPRESS_MESSAGE;
+	struct target target;
+
+	if (!is_plain_send(wire) || !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
+	    !has_target(qp, &express, length, &target) || !store(&target, wire->payload))
+		return false;
+	flags |= wire->bth.opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM) ? EXPRESS_IMM : 0;
+	flags |= wire->bth.solicited ? EXPRESS_SOLICITED : 0;
+	express.to = flags << 24;
+	count(qp, &express, length);
+	owe(qp, express.psn);
+	complete(qp, &express, &target, length, now);
+	return true;
+}
+
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
 		  uint64_t now)
 {

@@ -286,7 +286,10 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
 		return NULL;
 	}
-	receive(qp, packet, &wire, now, outbox);
+	if (express_take_packet(qp, packet, &wire, now))
+		adapter->host->schedule(adapter, qp);
+	else
+		receive(qp, packet, &wire, now, outbox);
 	return qp;
 }
 
