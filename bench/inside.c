@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inside send|write|read SIZE COUNT [DEPTH]: messages between two RC queue pairs of one process, by
- * one thread that posts and polls. Prints nanoseconds a message; with DEPTH 1 that is one way of a
- * message, its completion at both ends included.
+ * inside send|write|read SIZE COUNT [DEPTH [LIST]]: messages between two RC queue pairs of one
+ * process, by one thread that posts and polls; LIST of them by one call. Prints nanoseconds a
+ * message; with DEPTH 1 that is one way of a message, its completion at both ends included.
  */
 #include <string.h>
 
 #include "rc.h"
 
-enum { RECEIVES = 256 };
+enum { RECEIVES = 256, LIST_MAX = 64 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -42,26 +42,28 @@ static void post_recv(struct ibv_qp *qp)
 	need(!ibv_post_recv(qp, &wr, &bad), "receive");
 }
 
-static void post_send(struct ibv_qp *qp, enum ibv_wr_opcode opcode)
+static void post_send(struct ibv_qp *qp, enum ibv_wr_opcode opcode, long list)
 {
 	struct ibv_sge sge = {(uintptr_t)buffer, (uint32_t)size, mr->lkey};
-	struct ibv_send_wr wr = {
-	    .sg_list = &sge,
-	    .num_sge = 1,
-	    .opcode = opcode,
-	    .send_flags = IBV_SEND_SIGNALED,
-	    .wr = {.rdma = {(uintptr_t)buffer + size, mr->rkey}},
-	};
-	struct ibv_send_wr *bad;
+	struct ibv_send_wr wrs[LIST_MAX], *bad;
 
-	need(!ibv_post_send(qp, &wr, &bad), "send");
+	for (long i = 0; i < list; i++)
+		wrs[i] = (struct ibv_send_wr){
+		    .next = i + 1 < list ? &wrs[i + 1] : NULL,
+		    .sg_list = &sge,
+		    .num_sge = 1,
+		    .opcode = opcode,
+		    .send_flags = IBV_SEND_SIGNALED,
+		    .wr = {.rdma = {(uintptr_t)buffer + size, mr->rkey}},
+		};
+	need(!ibv_post_send(qp, wrs, &bad), "send");
 }
 
 int main(int argc, char **argv)
 {
 	enum ibv_wr_opcode opcode = rc_opcode(argc > 1 ? argv[1] : "send");
 	long count = argc > 3 ? atol(argv[3]) : 100000, depth = argc > 4 ? atol(argv[4]) : 1;
-	long posted = 0, sent = 0, received = 0;
+	long list = argc > 5 ? atol(argv[5]) : 1, posted = 0, sent = 0, received = 0;
 	struct rc rc = {.mtu = IBV_MTU_4096, .depth = 16, .timeout = 14};
 	struct ibv_qp *a, *b;
 	double begin;
@@ -85,12 +87,13 @@ int main(int argc, char **argv)
 	for (int i = 0; i < RECEIVES && opcode == IBV_WR_SEND; i++)
 		post_recv(b);
 	begin = now();
+	need(list > 0 && list <= LIST_MAX && list <= depth && count % list == 0, "list");
 	while (sent < count || (opcode == IBV_WR_SEND && received < count)) {
 		int arrived;
 
-		while (posted < count && posted - sent < depth) {
-			post_send(a, opcode);
-			posted++;
+		while (posted < count && posted - sent + list <= depth) {
+			post_send(a, opcode, list);
+			posted += list;
 		}
 		sent += rc_take(send_cq);
 		if (opcode != IBV_WR_SEND)
