@@ -232,7 +232,7 @@ static void receive_atomic(struct qp *qp, const struct wire_packet *wire, uint64
 static void receive_answer(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 {
 	if (!acknowledge_before(qp, wire->bth.psn, now)) {
-		if (requester_is_alive(qp) && !recovery_answer(qp, wire)) {
+		if (requester_is_alive(qp) && !recovery_answer(qp, wire, now)) {
 			qp->requester->counters.implied_naks++;
 			retry_after_gap(qp, now);
 		}
@@ -331,7 +331,7 @@ static void receive_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t
 {
 	qp->requester->counters.sequence_naks_received++;
 	acknowledge_before(qp, wire->bth.psn, now);
-	if (requester_is_alive(qp) && !recovery_gaps(qp, wire))
+	if (requester_is_alive(qp) && !recovery_gaps(qp, wire, now))
 		retry_after_gap(qp, now);
 }
 

@@ -17,8 +17,8 @@
 struct adapter;
 
 enum {
-	HOLD_PACKETS = 1024, /* how far ahead of its turn a packet may be; a power of two */
-	HOLD_BYTES = 4 << 20,
+	HOLD_PACKETS = 4096, /* how far ahead of its turn a packet may be; a power of two */
+	HOLD_BYTES = 16 << 20,
 	HOLD_BYTES_ADAPTER = 64 << 20,
 };
 

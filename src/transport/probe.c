@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Looking for a lost tail, as probe.h describes it. The newest packet goes first, for its answer
- * tells of all before it. The oldest goes where that has been tried, or where more than the newest
- * is known to be missing: that one is missing for sure, or its ACK is.
+ * tells of all before it. The oldest goes where that has been tried, or where the peer has told of
+ * a gap: that one is missing for sure, or its ACK is, and no peer need tell of a gap twice.
  */
 #include "device/adapter.h"
 #include "transport/requester.h"
@@ -32,21 +32,43 @@ static void set_deadline(struct probe *probe, uint64_t now)
 		    now + ((rtt_patience(&probe->rtt) + PROBE_LEAST_NS) << probe->tries);
 }
 
-void probe_asked(struct qp *qp, uint64_t now)
+void probe_asked(struct qp *qp, uint32_t first, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	struct probe *probe = &requester->probe;
 
-	/* what goes again says nothing new, and nothing about the time */
-	if (!probe->is_far || qp->attr.rate_limit || requester->psn != requester->end)
+	if (!probe->is_far || qp->attr.rate_limit)
 		return;
 	probe->until = requester->psn;
-	if (!probe->rtt.is_timing && !requester->recovery) {
+	/* what goes again says nothing about the time */
+	if (!probe->rtt.is_timing && requester->psn == requester->end) {
 		probe->rtt.since = now;
-		probe->rtt.psn = requester->psn;
+		probe->rtt.psn = psn_next(first);
 		probe->rtt.is_timing = true;
+		probe->rtt.is_behind_gap = requester->recovery;
 	}
 	set_deadline(probe, now);
+}
+
+static void take_time(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	struct rtt *rtt = &requester->probe.rtt;
+	uint64_t sample = now - rtt->since;
+
+	rtt->is_timing = false;
+	rtt_add(rtt, sample);
+	rtt_note_least(rtt, sample, now);
+	if (requester->is_peer_ours)
+		window_timed(&requester->window, rtt, sample, qp->mtu, now);
+}
+
+void probe_arrived(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	const struct rtt *rtt = &qp->requester->probe.rtt;
+
+	if (rtt->is_timing && psn_next(psn) == rtt->psn)
+		take_time(qp, now);
 }
 
 void probe_progressed(struct qp *qp, uint64_t now)
@@ -55,8 +77,9 @@ void probe_progressed(struct qp *qp, uint64_t now)
 	struct probe *probe = &requester->probe;
 
 	if (probe->rtt.is_timing && psn_compare(requester->una, probe->rtt.psn) >= 0) {
+		if (!probe->rtt.is_behind_gap)
+			take_time(qp, now);
 		probe->rtt.is_timing = false;
-		rtt_add(&probe->rtt, now - probe->rtt.since);
 	}
 	probe->tries = 0;
 	probe->is_due = false;
@@ -81,7 +104,7 @@ void probe_expire(struct qp *qp)
 	struct probe *probe = &requester->probe;
 
 	probe->deadline = NO_DEADLINE;
-	probe->is_due = requester->una != requester->psn && requester->psn == requester->end &&
+	probe->is_due = requester->una != requester->psn &&
 			requester->rnr_deadline == NO_DEADLINE && !qp->attr.rate_limit &&
 			(requester->is_peer_ours || !requester->rd_count);
 }
@@ -113,11 +136,11 @@ bool probe_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
 	struct probe *probe = &requester->probe;
-	bool is_oldest = requester->recovery || probe->tries;
+	bool is_oldest = requester->recovery || requester->has_gone_back || probe->tries;
 	uint32_t psn = is_oldest ? requester->una : psn_add(requester->psn, -1), index, psns = 1;
 	enum sent sent;
 
-	if (requester->una == requester->psn || requester->psn != requester->end) {
+	if (requester->una == requester->psn) {
 		probe->is_due = false;
 		return true;
 	}

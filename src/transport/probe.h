@@ -33,8 +33,11 @@ struct probe {
 void probe_reset(struct probe *probe);
 void probe_start(struct qp *qp);
 
-/* A packet that asks for an ACK has left, for the first time. */
-void probe_asked(struct qp *qp, uint64_t now);
+/* A packet that asks for an ACK, or for answers from this PSN on, has left. */
+void probe_asked(struct qp *qp, uint32_t first, uint64_t now);
+
+/* The packet with this PSN is known to have arrived, or its answer is here. */
+void probe_arrived(struct qp *qp, uint32_t psn, uint64_t now);
 
 /* `una` has moved; all goes again. */
 void probe_progressed(struct qp *qp, uint64_t now);

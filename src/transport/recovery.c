@@ -85,10 +85,11 @@ static struct recovery *begin(struct qp *qp)
 	recovery->executed = requester->una;
 	recovery->request = recovery->answer = none;
 	requester->recovery = recovery;
+	requester->probe.rtt.is_behind_gap = true;
 	return recovery;
 }
 
-bool recovery_gaps(struct qp *qp, const struct wire_packet *wire)
+bool recovery_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	uint32_t psns = gaps_psns(wire->payload, wire->payload_length), psn = wire->bth.psn;
@@ -105,6 +106,7 @@ bool recovery_gaps(struct qp *qp, const struct wire_packet *wire)
 			continue;
 		mark(recovery->arrived, psn, true);
 		note(recovery, &recovery->request, psn);
+		probe_arrived(qp, psn, now);
 	}
 	recovery->is_due = true;
 	return true;
@@ -125,14 +127,16 @@ bool recovery_acknowledge(struct qp *qp, uint32_t psn)
 }
 
 /* One that came before its turn. */
-bool recovery_answer(struct qp *qp, const struct wire_packet *wire)
+bool recovery_answer(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	size_t before = wire->op->header_bytes,
 	       size = before + wire->payload_length + wire_pad(wire->payload_length);
 
-	return begin(qp) &&
-	       hold_put(qp->adapter, &requester->responses, requester->una, wire->bth.psn,
+	if (!begin(qp))
+		return false;
+	probe_arrived(qp, wire->bth.psn, now);
+	return hold_put(qp->adapter, &requester->responses, requester->una, wire->bth.psn,
 			wire->payload - before, size) &&
 	       recovery_acknowledge(qp, wire->bth.psn);
 }
@@ -144,6 +148,8 @@ void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns)
 	for (; psns; psns--, psn = psn_next(psn)) {
 		recovery->stamps[psn % RECOVERY_PSNS] = recovery->clock;
 		mark(recovery->arrived, psn, false);
+		if (psn_next(psn) == requester->probe.rtt.psn)
+			requester->probe.rtt.is_timing = false; /* which of the two? */
 		if (psn_compare(psn, requester->end) >= 0)
 			recovery->first[psn % RECOVERY_PSNS] = recovery->clock;
 	}
@@ -193,7 +199,7 @@ static bool pay(struct walk *walk, uint32_t psn)
 {
 	struct requester *requester = walk->qp->requester;
 
-	window_lost(&requester->window, requester->end);
+	window_missed(&requester->window, requester->una, requester->end);
 	return psn != requester->una || retry_spend(walk->qp, walk->now);
 }
 

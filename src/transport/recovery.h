@@ -50,8 +50,8 @@ bool recovery_asks(struct requester *requester);
 void recovery_sign(struct qp *qp, const struct bth *bth);
 
 /* What a packet of the peer's says. False: recover otherwise. */
-bool recovery_gaps(struct qp *qp, const struct wire_packet *wire);
-bool recovery_answer(struct qp *qp, const struct wire_packet *wire);
+bool recovery_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now);
+bool recovery_answer(struct qp *qp, const struct wire_packet *wire, uint64_t now);
 bool recovery_acknowledge(struct qp *qp, uint32_t psn);
 
 /* `psns` from `psn` on leave, for the first time or again. */

@@ -138,7 +138,8 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 			       uint64_t now, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
-	uint32_t in_flight = requester_in_flight(requester), room = window_with(requester, wqe);
+	uint32_t in_flight = requester_in_flight(requester), first = requester->psn;
+	uint32_t room = window_with(requester, wqe);
 	bool is_probe = is_beyond_credits(requester, wqe);
 	bool is_pressed = is_probe || in_flight + 1 >= room ||
 			  requester->run_bytes + qp->mtu >= RUN_BYTES ||
@@ -158,7 +159,7 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 		requester->large_end = requester->psn;
 	retry_start_timer(qp, now);
 	if (requester->since_ack_req == 0)
-		probe_asked(qp, now);
+		probe_asked(qp, first, now);
 	return SENT;
 }
 

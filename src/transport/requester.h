@@ -228,6 +228,12 @@ void pace_confirm(struct qp *qp, uint32_t psn);
 void pace_answer(struct qp *qp, const struct packet *packet, const struct wire_packet *asked,
 		 struct outbox *outbox);
 
+/* congestion.c: of RC. A packet that came marked; a notification that one of ours did. */
+bool congestion_is_marked(const struct packet *packet);
+void congestion_seen(struct qp *qp, const struct wire_packet *wire, uint64_t now,
+		     struct outbox *outbox);
+void congestion_told(struct qp *qp);
+
 /* raw.c */
 enum sent raw_send(struct qp *qp, const struct send_wqe *wqe, uint32_t *bytes);
 

@@ -101,10 +101,11 @@ struct responder {
 	uint32_t write_rkey;
 	uint32_t srqn; /* XRC: that of the message in progress names */
 
-	struct hold *requests; /* that came behind a gap, from a peer of ours; NULL: none */
-	bool is_reporting;     /* the peer is to hear of them */
-	bool is_unready;       /* an RNR NAK is on its way */
-	bool owes_sign;	       /* the peer has asked what we are */
+	struct hold *requests;	  /* that came behind a gap, from a peer of ours; NULL: none */
+	bool is_reporting;	  /* the peer is to hear of them */
+	bool is_unready;	  /* an RNR NAK is on its way */
+	uint64_t told_congestion; /* when; 0: never */
+	bool owes_sign;		  /* the peer has asked what we are */
 
 	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
 

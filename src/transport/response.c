@@ -42,11 +42,13 @@ bool response_gaps(struct qp *qp, struct outbox *outbox)
 {
 	const struct responder *responder = qp->responder;
 	uint32_t psns = psn_into(responder->requests->last, responder->psn) + 1;
+	uint32_t most = 8 * (qp->mtu - GAPS_HEAD_BYTES);
 	struct wire_packet wire;
 	uint8_t *to;
 
-	if (psns > GAPS_PSNS)
-		psns = GAPS_PSNS;
+	most = most < GAPS_PSNS ? most : GAPS_PSNS;
+	if (psns > most)
+		psns = most;
 	wire.bth = bth_of(qp, OPCODE_GAPS, responder->psn);
 	wire.payload_length = gaps_size(psns);
 	wire.aeth = (struct aeth){AETH_NAK | NAK_PSN_SEQUENCE, responder->msn};

@@ -16,7 +16,29 @@ struct rtt {
 	uint64_t since; /* when the packet that is timed left */
 	uint32_t psn;	/* behind it */
 	bool is_timing;
+	bool is_behind_gap; /* its ACK may have waited for others: only GAPS tells when it came */
+
+	uint32_t samples;
+	uint64_t least; /* of the last ten to twenty seconds */
+	uint64_t least_next, least_until;
 };
+
+static const uint64_t RTT_LEAST_NS = 10000000000;
+
+/* The way may have become longer. */
+static inline void rtt_note_least(struct rtt *rtt, uint64_t sample, uint64_t now)
+{
+	rtt->samples++;
+	if (!rtt->least || now >= rtt->least_until) {
+		rtt->least = rtt->least ? rtt->least_next : sample;
+		rtt->least_next = sample;
+		rtt->least_until = now + RTT_LEAST_NS;
+	}
+	if (sample < rtt->least_next)
+		rtt->least_next = sample;
+	if (sample < rtt->least)
+		rtt->least = sample;
+}
 
 static inline void rtt_add(struct rtt *rtt, uint64_t sample)
 {

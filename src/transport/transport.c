@@ -147,8 +147,12 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 	if (wire->op->flags & OPF_CNP) {
 		if (!qp_is_reliable(qp))
 			pace_confirm(qp, wire->bth.psn);
+		else if (qp->type == IBV_QPT_RC)
+			congestion_told(qp);
 		return;
 	}
+	if (congestion_is_marked(packet) && qp->type == IBV_QPT_RC)
+		congestion_seen(qp, wire, now, outbox);
 	if (wire->bth.fecn || wire->bth.becn)
 		recovery_sign(qp, &wire->bth);
 	if (qp->type != IBV_QPT_UD)

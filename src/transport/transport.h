@@ -122,6 +122,7 @@ struct transport_counters {
 	uint64_t error_naks_sent, error_naks_received; /* invalid request, access, operational */
 	uint64_t implied_naks; /* a response overtaken by a later one, so lost */
 	uint64_t timeouts;
+	uint64_t congestion;   /* notifications, and responses that came marked */
 	uint64_t probes;       /* packets that went again because nothing came back (probe.h) */
 	uint64_t duplicates;   /* requests seen before */
 	uint64_t out_of_order; /* requests after a gap */

@@ -5,21 +5,43 @@
 #include "transport/window.h"
 #include "wire/psn.h"
 
+enum {
+	TOLERATED_SHARE = 10, /* one packet in so many may be lost of itself, and one more */
+	TOLERANT_FROM = 8,    /* packets; many QPs share what room a receiver has */
+	SAMPLES = 4,	      /* round trips, before the shortest is taken for the way's */
+	STEPS_MAX = 16,
+};
+
+/* Packets that wait so long, and a sixteenth of the round trip, wait for each other; less is what
+ * processors and radios do. */
+static const uint64_t QUEUE_NS = 500000;
+
+/* How often the line runs empty. */
+static const uint64_t EMPTY_NS = 2000000000;
+
+/* A step more for each. */
+static const uint64_t STEP_NS = 1250000;
+
 static uint32_t at_least(uint32_t value, uint32_t least)
 {
 	return value > least ? value : least;
 }
 
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+	return value < most ? value : most;
+}
+
 void window_init(struct window *window, uint32_t mtu)
 {
-	uint32_t max = WINDOW_MAX_BYTES / mtu;
-
 	*window = (struct window){
 	    .packets = at_least(WINDOW_START_BYTES / mtu, 1),
-	    .max = max < WINDOW_MAX_PACKETS ? max : WINDOW_MAX_PACKETS,
+	    .start = at_least(WINDOW_START_BYTES / mtu, 1),
+	    .near_max = at_most(WINDOW_MAX_BYTES / mtu, WINDOW_MAX_PACKETS),
+	    .step = 1,
 	    .smalls = at_least(mtu / WINDOW_SMALL_BYTES, 1),
 	};
-	window->threshold = window->max;
+	window->threshold = window->max = window->near_max;
 }
 
 void window_acknowledged(struct window *window, uint32_t packets, uint32_t una)
@@ -27,12 +49,12 @@ void window_acknowledged(struct window *window, uint32_t packets, uint32_t una)
 	if (window->is_recovering && psn_compare(una, window->recover) >= 0)
 		window->is_recovering = false;
 	if (window->packets < window->threshold) {
-		window->packets += packets;
+		window->packets = at_most(window->packets + packets, window->threshold);
 	} else {
 		window->grown += packets;
 		if (window->grown >= window->packets) {
 			window->grown = 0;
-			window->packets++;
+			window->packets += window->step;
 		}
 	}
 	if (window->packets > window->max)
@@ -52,6 +74,77 @@ void window_lost(struct window *window, uint32_t end)
 {
 	if (!window->is_recovering)
 		window_shrink(window, at_least(window->packets / 2, 1), end);
+}
+
+/* No room was wanting, as far as one can see. */
+static bool is_by_chance(struct window *window, uint32_t una, uint32_t end)
+{
+	uint32_t round = at_least(window->packets, psn_into(end, una));
+
+	if (!window->lost || psn_compare(una, window->lost_until) >= 0) {
+		window->lost = 0;
+		window->lost_until = end;
+	}
+	window->lost++;
+	return !window->is_queued && round >= TOLERANT_FROM &&
+	       window->lost <= 1 + round / TOLERATED_SHARE;
+}
+
+void window_missed(struct window *window, uint32_t una, uint32_t end)
+{
+	if (!is_by_chance(window, una, end))
+		window_lost(window, end);
+}
+
+/* A long way: as much as a fast line holds. */
+static void set_max(struct window *window, const struct rtt *rtt, uint32_t mtu)
+{
+	uint64_t least = rtt->samples < SAMPLES ? 0 : rtt->least;
+	uint64_t held = least / mtu; /* at a byte a ns */
+	uint32_t far = held < WINDOW_FAR_PACKETS ? held : WINDOW_FAR_PACKETS;
+	uint32_t max = at_least(window->near_max, far);
+
+	if (window->threshold >= window->max)
+		window->threshold = max;
+	window->max = max;
+	window->step = 1 + at_most(least / STEP_NS, STEPS_MAX - 1);
+}
+
+/* What waits goes: as all who share the line do so at once, each sees how long its way is. A sample
+ * alone may be a processor that was busy. */
+void window_timed(struct window *window, const struct rtt *rtt, uint64_t sample, uint32_t mtu,
+		  uint64_t now)
+{
+	bool was_queued = window->is_queued;
+
+	set_max(window, rtt, mtu);
+	window->is_queued = sample > rtt->least + rtt->least / 16 + QUEUE_NS;
+	if (!window->is_queued || window->packets <= window->near_max)
+		return;
+	if (!was_queued) {
+		window->threshold = window->packets;
+		return;
+	}
+	window->threshold = at_least(window->packets * rtt->least / sample, window->near_max);
+	window->packets = window->threshold;
+	window->grown = 0;
+	window->is_queued = false;
+	if (now - window->emptied > EMPTY_NS) {
+		window->packets = window->start;
+		window->emptied = now;
+	}
+}
+
+/* A quarter less, once a round: nothing is lost yet. */
+void window_marked(struct window *window, uint32_t end)
+{
+	if (window->is_recovering)
+		return;
+	window->packets = at_least(window->packets * 3 / 4, 2);
+	window->threshold = window->packets;
+	window->grown = 0;
+	window->recover = end;
+	window->is_recovering = true;
 }
 
 void window_timed_out(struct window *window, uint32_t end)

@@ -17,7 +17,7 @@
 enum {
 	GAPS_VERSION = 1,
 	GAPS_HEAD_BYTES = 4,
-	GAPS_MAP_BYTES = 128, /* at most; a multiple of 4 */
+	GAPS_MAP_BYTES = 512, /* at most; a multiple of 4 */
 	GAPS_PSNS = 8 * GAPS_MAP_BYTES,
 };
 

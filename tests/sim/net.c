@@ -342,6 +342,30 @@ static void drop(struct world *world, struct parcel *parcel, const char *why)
 	free(parcel);
 }
 
+/* Takes its place in the queue of the line; false if there is none. */
+static bool enqueue(struct node *line, struct parcel *parcel)
+{
+	struct world *world = line->world;
+	const struct weather *weather = &world->weather;
+	uint32_t size = parcel->length + 64;
+	uint64_t queue = 0;
+
+	if (line->line_free < world->now)
+		line->line_free = world->now;
+	if (weather->ps_per_byte)
+		queue = (line->line_free - world->now) * 1000 / weather->ps_per_byte + size;
+	if (weather->line_limit && queue > weather->line_limit)
+		return false;
+	if (queue > world->stats.longest_queue)
+		world->stats.longest_queue = queue;
+	if (weather->mark_from && queue > weather->mark_from && parcel->traffic_class & 3) {
+		parcel->traffic_class |= 3;
+		world->stats.marked++;
+	}
+	line->line_free += (uint64_t)size * weather->ps_per_byte / 1000;
+	return true;
+}
+
 static void travel(struct node *node, struct parcel *parcel)
 {
 	struct world *world = node->world;
@@ -357,10 +381,12 @@ static void travel(struct node *node, struct parcel *parcel)
 	uint64_t late = rng_below(rng, weather->span + 1),
 		 again = rng_below(rng, weather->span + 1);
 
-	if (node->line_free < world->now)
-		node->line_free = world->now;
-	node->line_free += (uint64_t)(parcel->length + 64) * weather->ps_per_byte / 1000;
-	at = node->line_free + weather->delay + rng_below(rng, weather->jitter + 1);
+	if (!enqueue(node->line_of, parcel)) {
+		world->stats.crowded++;
+		drop(world, parcel, "  CROWDED OUT");
+		return;
+	}
+	at = node->line_of->line_free + weather->delay + rng_below(rng, weather->jitter + 1);
 	if (at < *last)
 		at = *last;
 	if (weather->is_hostile && rng_chance(rng, 1000))

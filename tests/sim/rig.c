@@ -63,18 +63,27 @@ void rig_make(struct rig *rig, enum ibv_qp_type type, uint32_t mtu)
 	world->weather.batch = 32;
 	if (setjmp(world->failed))
 		fail_msg("%s", world->failure);
-	for (int i = 0; i < 2; i++)
+	rig->count = 0;
+	rig_add(rig, type, mtu);
+}
+
+void rig_add(struct rig *rig, enum ibv_qp_type type, uint32_t mtu)
+{
+	struct world *world = &rig->world;
+	int first = rig->count;
+
+	if (setjmp(world->failed))
+		fail_msg("%s", world->failure);
+	for (; rig->count < first + 2; rig->count++) {
 		node_make(world, RIG_ARENA, false);
-	for (int i = 0; i < 2; i++)
-		rig->ends[i] = make_end(rig, i, type, mtu);
-	rig->ends[0]->peer = rig->ends[1];
-	rig->ends[1]->peer = rig->ends[0];
+		rig->ends[rig->count] = make_end(rig, rig->count, type, mtu);
+	}
+	rig->ends[first]->peer = rig->ends[first + 1];
+	rig->ends[first + 1]->peer = rig->ends[first];
 }
 
 void rig_connect(struct rig *rig)
 {
-	static struct pair pair;
-
 	if (rig->ends[0]->type == IBV_QPT_UD) {
 		for (int i = 0; i < 2; i++) {
 			rig->ends[i]->peer = NULL;
@@ -82,15 +91,20 @@ void rig_connect(struct rig *rig)
 		}
 		return;
 	}
-	pair = (struct pair){.world = &rig->world, .ends = {rig->ends[0], rig->ends[1]}};
-	rig->ends[0]->pair = rig->ends[1]->pair = &pair;
-	pair.trouble = TROUBLE_TO_ERR; /* error events are expected */
-	pair_connect(&pair);
+	for (int i = 0; i < rig->count; i += 2) {
+		struct pair *pair = &rig->pairs[i / 2];
+
+		*pair =
+		    (struct pair){.world = &rig->world, .ends = {rig->ends[i], rig->ends[i + 1]}};
+		rig->ends[i]->pair = rig->ends[i + 1]->pair = pair;
+		pair->trouble = TROUBLE_TO_ERR; /* error events are expected */
+		pair_connect(pair);
+	}
 }
 
 void rig_end(struct rig *rig)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < rig->count; i++) {
 		struct endpoint *end = rig->ends[i];
 
 		if (end->qp)
@@ -119,13 +133,14 @@ void rig_fill_wr(struct rig *rig, int from, enum ibv_wr_opcode opcode, uint32_t 
 	*wr = (struct ibv_send_wr){
 	    .opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .sg_list = sge, .num_sge = 1};
 	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr->wr.atomic.remote_addr = (uintptr_t)rig->ends[!from]->node->arena.memory + far;
-		wr->wr.atomic.rkey = rig->mrs[!from]->rkey;
+		wr->wr.atomic.remote_addr =
+		    (uintptr_t)rig->ends[from ^ 1]->node->arena.memory + far;
+		wr->wr.atomic.rkey = rig->mrs[from ^ 1]->rkey;
 		wr->wr.atomic.compare_add = 1;
 		return;
 	}
-	wr->wr.rdma.remote_addr = (uintptr_t)rig->ends[!from]->node->arena.memory + far;
-	wr->wr.rdma.rkey = rig->mrs[!from]->rkey;
+	wr->wr.rdma.remote_addr = (uintptr_t)rig->ends[from ^ 1]->node->arena.memory + far;
+	wr->wr.rdma.rkey = rig->mrs[from ^ 1]->rkey;
 }
 
 void rig_post_wr(struct rig *rig, int from, struct ibv_send_wr *wr)

@@ -8,16 +8,20 @@
 
 #include "sim.h"
 
-enum { RIG_ARENA = 4 << 20, RIG_CQE = 4096 };
+enum { RIG_ARENA = 4 << 20, RIG_CQE = 4096, RIG_ENDS = 4 };
 
 struct rig {
 	struct world world;
-	struct endpoint *ends[2];
-	struct mr *mrs[2]; /* of the whole arena */
+	struct endpoint *ends[RIG_ENDS]; /* 0 and 1 are connected, 2 and 3 */
+	struct mr *mrs[RIG_ENDS];	 /* of the whole arena */
+	struct pair pairs[RIG_ENDS / 2];
+	int count; /* of ends */
 };
 
 /* Attributes may be changed between these two. */
 void rig_make(struct rig *rig, enum ibv_qp_type type, uint32_t mtu);
+/* Two nodes more, with a connection of their own. */
+void rig_add(struct rig *rig, enum ibv_qp_type type, uint32_t mtu);
 void rig_connect(struct rig *rig);
 void rig_end(struct rig *rig);
 

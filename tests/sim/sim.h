@@ -173,6 +173,7 @@ struct endpoint {
 	/* attributes */
 	uint32_t mtu; /* bytes */
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd, max_dest_rd;
+	uint8_t traffic_class;
 	uint32_t sq_psn;
 	uint32_t max_send_wr, max_recv_wr, max_sge, max_inline;
 	bool sq_sig_all;
@@ -324,6 +325,7 @@ struct node {
 	uint64_t same_time; /* steps without time going on */
 	uint64_t last_step;
 	uint64_t line_free, last_arrival[MAX_NODES];
+	struct node *line_of; /* the node whose line it sends by: its own, or one that is shared */
 };
 
 struct addition {
@@ -337,8 +339,10 @@ struct weather {
 	uint32_t loss, duplicate, reorder, corrupt; /* in ten thousand */
 	uint32_t delay, jitter, span;		    /* ns */
 	uint32_t ps_per_byte;
-	uint32_t rx_limit; /* packets that a receiver holds */
-	uint32_t refusal;  /* of the outbox */
+	uint32_t rx_limit;   /* packets that a receiver holds */
+	uint32_t line_limit; /* bytes that wait for a line at most; 0: no limit */
+	uint32_t mark_from;  /* bytes that wait when packets are marked (ECN); 0: they are not */
+	uint32_t refusal;    /* of the outbox */
 	uint32_t batch, step_delay;
 	bool is_hostile;
 	bool no_mercy; /* no limit on losses in a row */
@@ -355,6 +359,8 @@ struct event {
 
 struct statistics {
 	uint64_t packets, dropped, duplicated, reordered, corrupted, overflowed, forged;
+	uint64_t crowded, marked; /* no room in the line's queue; a mark that it is long */
+	uint64_t longest_queue;	  /* bytes */
 	uint64_t sends, recvs, failed, flushed, payload;
 };
 

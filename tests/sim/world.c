@@ -337,6 +337,7 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 	node->world = world;
 	node->index = world->node_count++;
 	node->rx_tail = &node->rx;
+	node->line_of = node;
 	node->run = world_alloc(world, sizeof(*node->run) * MAX_ENDPOINTS * 4);
 	node->out.outbox.reserve = net_reserve;
 	node->out.outbox.commit = net_commit;
