@@ -194,13 +194,17 @@ static bool is_lost_request(const struct recovery *recovery, uint32_t psn)
 	return is_later(recovery->request, departure_of(recovery, psn));
 }
 
-/* One of retry_cnt goes for the oldest, as it does for going back. */
+/* One of retry_cnt goes for the oldest, as it does for going back, and the timer runs anew. */
 static bool pay(struct walk *walk, uint32_t psn)
 {
 	struct requester *requester = walk->qp->requester;
 
 	window_missed(&requester->window, requester->una, requester->end);
-	return psn != requester->una || retry_spend(walk->qp, walk->now);
+	if (psn != requester->una)
+		return true;
+	requester->ack_deadline = NO_DEADLINE;
+	retry_start_timer(walk->qp, walk->now);
+	return retry_spend(walk->qp, walk->now);
 }
 
 static bool send_again(struct walk *walk, uint32_t psn, uint32_t psns)

@@ -3,6 +3,7 @@
 #include "transport/hold.h"
 #include "transport_pair.h"
 #include "wire/gaps.h"
+#include "wire/timers.h"
 
 enum { FECN = 0x80, BECN = 0x40 };
 
@@ -254,6 +255,28 @@ static void each_repair_of_the_oldest_takes_a_retry(void **state)
 		side_expect(&pair->a, i, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* A packet that is lost several times in a row is no reason to send all of a long way again. */
+static void a_repair_of_the_oldest_has_its_time(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	pair->meddle = lose_first_write;
+	for (int i = 1; i <= 4; i++) {
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, i, 0, 8);
+		pair_run(pair);
+		pair->now += ack_timeout_ns(options.timeout) * 3 / 4;
+	}
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 0);
+	pair->now += ack_timeout_ns(options.timeout);
+	pair->meddle = NULL;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 5, 0, 8);
+	pair_run(pair);
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 1);
+	for (int i = 1; i <= 5; i++)
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+}
+
 static void what_is_held_is_bounded(void **state)
 {
 	static uint8_t packet[4096];
@@ -315,6 +338,7 @@ int main(void)
 	    TEST(an_ack_behind_a_lost_response_is_kept),
 	    TEST(a_lost_repair_is_repaired),
 	    TEST(each_repair_of_the_oldest_takes_a_retry),
+	    TEST(a_repair_of_the_oldest_has_its_time),
 	    TEST(what_is_held_is_bounded),
 	    TEST(gaps_of_another_kind_are_not_believed),
 	};
