@@ -79,6 +79,7 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	lane->ready_end = &lane->ready;
 	lane->patience = PATIENCE_NS;
 	lane->armed = lane->flush_at = UINT64_MAX;
+	atomic_init(&lane->call_fd, -1);
 	CDS_INIT_LIST_HEAD(&lane->sources);
 	CDS_INIT_LIST_HEAD(&lane->branches);
 	CDS_INIT_LIST_HEAD(&lane->dead_lines);
@@ -122,12 +123,15 @@ void lane_stop(struct lane *lane)
 static void close_descriptors(struct lane *lane)
 {
 	int *fds[] = {&lane->epoll_fd, &lane->kick_fd, &lane->timer_fd};
+	int call_fd = atomic_exchange(&lane->call_fd, -1);
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
+	if (call_fd >= 0)
+		close(call_fd);
 }
 
 void lane_close(struct lane *lane)
@@ -300,6 +304,7 @@ int lane_add_source(struct lane *lane, struct source *source)
 void lane_remove_source(struct lane *lane, struct source *source)
 {
 	epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+	epoll_ctl(atomic_load(&lane->call_fd), EPOLL_CTL_DEL, source->fd, NULL);
 	cds_list_del(&source->node);
 	if (lane->hot == source)
 		lane->hot = NULL;
@@ -360,6 +365,7 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return;
+	atomic_fetch_add_explicit(&lane->posts, 1, memory_order_relaxed);
 	if (!lane_trylock(lane)) {
 		/* the holder looks again, or one who has the lock by now */
 		post(lane, seat);

@@ -9,7 +9,8 @@
  *
  * The lane's thread is in one of two states. Parked: asleep in epoll on sockets, timer and kicks.
  * Napping, while a program polls: off the sockets, so that packets wake nobody; it looks once a
- * millisecond whether the poller is still there.
+ * millisecond whether the poller is still there, and can be called: a poll that may be the last for
+ * a while, since the program goes on to wait in its memory, has the next packet wake it, once.
  *
  * A poller is who polls without a gap and without lane_will_sleep() for some time, `patience`. If
  * it then stops, and packets are found to have waited for the end of a nap, patience doubles: a
@@ -28,6 +29,7 @@
 #include <urcu/list.h>
 
 #include "base/timer.h"
+#include "engine/reply.h"
 #include "transport/packet.h"
 
 struct adapter;
@@ -84,6 +86,7 @@ struct lane {
 	_Atomic(struct seat *) posted;	  /* QPs that have something to do, newest first */
 	_Atomic(struct parcel *) parcels; /* packets that came in elsewhere, newest first */
 	atomic_uint polls;
+	atomic_uint posts;	    /* doorbells */
 	atomic_ulong seen;	    /* when a program last left a verb; 0: it said that it sleeps */
 	atomic_ulong seen_sends;    /* system calls until then */
 	atomic_ulong polling_since; /* no gap since then */
@@ -101,6 +104,10 @@ struct lane {
 	uint32_t tell_count;
 	bool is_telling_later;
 	bool is_answering_later; /* what is ready may wait for the program's next verb */
+	struct reply reply;
+	bool is_awaiting_reply; /* the thread's alone: an ACK waits as long as it lets it */
+	bool is_calling;	/* polls let themselves be called (let_it_call()) */
+	uint32_t vain_calls;	/* in a row, that found nothing; with the most it is given up */
 	struct timer_queue timers;
 	uint32_t seats;
 	uint64_t patience;
@@ -122,6 +129,8 @@ struct lane {
 	uint64_t clock; /* when the lane last looked at it */
 
 	int epoll_fd, kick_fd, timer_fd;
+	atomic_int
+	    call_fd; /* an epoll: sockets that wake the thread once though it naps; -1: none yet */
 	pthread_t thread;
 	bool has_thread;
 };

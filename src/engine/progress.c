@@ -5,6 +5,7 @@
  * lane's thread when they don't.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -40,7 +41,8 @@ enum {
 	RELIABLE_NS = 1000000000, /* this long a poller, and patience starts anew */
 	LOOK_AROUND_EVERY = 8,	  /* polls: at all sockets, not only at the hot one */
 	EVENTS = 16,
-	NAP_MS = 1,
+	NAP_NS = NS_PER_MS,
+	VAIN_CALLS_MAX = 8,
 	FEW_PACKETS = 3,	/* a message, the ACK of ours */
 	FLUSH_RETRY_NS = 30000, /* a full socket */
 	SPARED_LOOKS = 64,	/* at a socket, while packets come through shared memory */
@@ -457,6 +459,11 @@ void lane_leave(struct lane *lane, bool took_long)
 	atomic_store_explicit(&lane->seen, lane_now(), memory_order_relaxed);
 }
 
+static bool has_completion(const struct cq *cq)
+{
+	return cq_take_count() || atomic_load_explicit(&cq->count, memory_order_relaxed);
+}
+
 /*
  * A packet or two came in, and a completion of them: what the program does now is most likely to
  * post its reply, and the ACK that we owe can go out with that, in one send instead of two. Its
@@ -468,7 +475,35 @@ static bool may_answer_later(const struct lane *lane, unsigned int received, boo
 {
 	return received <= FEW_PACKETS && !was_ready &&
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
-	       (!cq || cq_take_count() || atomic_load_explicit(&cq->count, memory_order_relaxed));
+	       (!cq || has_completion(cq));
+}
+
+/*
+ * A completion of ours came in, and no packet that one answers: a program that waits in its memory
+ * for the peer's next WRITE goes on to do so, and does not look at the socket again before.
+ */
+static bool may_be_last(const struct lane *lane, unsigned int received, const struct cq *cq)
+{
+	return received && lane->is_calling &&
+	       (!lane->ready || (!lane->ready->next && !transport_owes(lane->ready->qp))) && cq &&
+	       has_completion(cq) && atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
+}
+
+/* The next packet wakes the thread, once, though it naps. */
+static void let_it_call(struct lane *lane)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT};
+	int fd = atomic_load_explicit(&lane->call_fd, memory_order_relaxed);
+
+	if (!lane->is_calling || !lane->hot)
+		return;
+	if (fd < 0) {
+		fd = epoll_create1(EPOLL_CLOEXEC);
+		atomic_store(&lane->call_fd, fd);
+		lane_kick(lane); /* its next nap knows */
+	}
+	if (epoll_ctl(fd, EPOLL_CTL_MOD, lane->hot->fd, &event) < 0 && errno == ENOENT)
+		epoll_ctl(fd, EPOLL_CTL_ADD, lane->hot->fd, &event);
 }
 
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
@@ -491,6 +526,8 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	count = look(lane, now, spent);
 	has_assisted = samehost_assist(lane->samehost, lane->engine->reachable.directory);
 	lane->is_answering_later = may_answer_later(lane, count, was_ready, cq);
+	if (may_be_last(lane, count, cq))
+		let_it_call(lane);
 	lane_take_posted(lane);
 	did = (!lane->is_answering_later && lane_run(lane, now)) || count || has_assisted;
 	lane_unlock(lane);
@@ -498,15 +535,30 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	return did;
 }
 
+/* The thread has taken in what was at the sockets: whether the ACK of it, which is all that is to
+ * be sent, may go with what the program posts next. */
+static bool may_await_reply(struct lane *lane)
+{
+	const struct seat *seat = lane->ready;
+
+	return seat && seat->qp->type == IBV_QPT_RC && transport_owes_ack_alone(seat->qp) &&
+	       reply_is_likely(&lane->reply,
+			       atomic_load_explicit(&lane->posts, memory_order_relaxed)) &&
+	       !seat->next;
+}
+
 /* The number of packets that were waiting. With the lock held. */
 static unsigned int turn(struct lane *lane, bool is_thread)
 {
 	uint64_t now = lane_now();
-	unsigned int count = look_around(lane, now, is_thread);
+	bool was_ready = lane->ready;
+	unsigned int count = look_around(lane, now, is_thread), near = receive_near(lane, now);
 
-	count += receive_near(lane, now);
-	lane_run(lane, now);
-	return count;
+	if (is_thread && count && !near && !was_ready && may_await_reply(lane))
+		lane->is_answering_later = lane->is_awaiting_reply = true;
+	else
+		lane_run(lane, now);
+	return count + near;
 }
 
 bool lane_catch_up(struct lane *lane)
@@ -530,7 +582,8 @@ void lane_will_sleep(struct lane *lane)
 
 /* ---- the lane's thread ---- */
 
-static void park(struct lane *lane)
+/* True if a program has begun to poll. */
+static bool park(struct lane *lane)
 {
 	struct epoll_event event;
 	bool is_quiet;
@@ -540,8 +593,10 @@ static void park(struct lane *lane)
 	turn(lane, true);
 	is_quiet = samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
-	if (is_quiet && !atomic_load(&lane->has_poller) && !atomic_load(&lane->is_stopping))
+	if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
+	    !atomic_load(&lane->is_stopping))
 		epoll_wait(lane->epoll_fd, &event, 1, -1);
+	return atomic_load(&lane->has_poller);
 }
 
 /* For how long the poller's thread has run; 0 if it is gone. */
@@ -556,15 +611,56 @@ static uint64_t poller_time(const struct lane *lane)
 }
 
 /*
- * Nobody polled during a whole nap. If something waited all the time, this should not happen often;
- * but who had no core can't help it.
+ * Nobody polled during a whole nap. If something waited all the time, this should not happen often,
+ * so polls let themselves be called from now on; but who had no core can't help it.
  */
 static void take_over(struct lane *lane, bool had_core)
 {
 	lane_lock(lane);
 	atomic_store(&lane->has_poller, false);
-	if (turn(lane, true) && had_core && lane->patience < PATIENCE_MAX_NS)
-		lane->patience *= 2;
+	if (turn(lane, true) && had_core) {
+		if (!lane->is_calling && lane->vain_calls < VAIN_CALLS_MAX)
+			lane->is_calling = true;
+		else if (lane->patience < PATIENCE_MAX_NS)
+			lane->patience *= 2;
+	}
+	lane_unlock(lane);
+}
+
+/* The packet for which a poll had let itself be called. The program most likely waits in memory: if
+ * it does not answer either, it is no poller any more. */
+static void take_call(struct lane *lane)
+{
+	struct epoll_event event;
+
+	epoll_wait(atomic_load(&lane->call_fd), &event, 1, 0); /* it is for once */
+	lane_lock(lane);
+	if (turn(lane, true)) {
+		lane->vain_calls = 0;
+		if (!lane->is_awaiting_reply)
+			atomic_store(&lane->has_poller, false);
+	} else if (++lane->vain_calls == VAIN_CALLS_MAX) {
+		lane->is_calling = false;
+	}
+	lane_unlock(lane);
+}
+
+/* The ACK of what was taken in has been sent with the program's reply, or leaves now. */
+static void await_reply(struct lane *lane)
+{
+	bool is_napping = atomic_load(&lane->has_poller), has_come, is_woken;
+	struct pollfd news = {.fd = is_napping ? lane->kick_fd : lane->epoll_fd, .events = POLLIN};
+	const struct timespec patience = {.tv_nsec = REPLY_NS};
+
+	is_woken = ppoll(&news, 1, &patience, NULL) > 0;
+	lane_lock(lane);
+	lane->is_awaiting_reply = false;
+	has_come = !lane->is_answering_later;
+	if (has_come || !is_woken)
+		reply_was_awaited(&lane->reply, has_come);
+	if (!has_come && !is_woken && is_napping)
+		atomic_store(&lane->has_poller, false);
+	turn(lane, true);
 	lane_unlock(lane);
 }
 
@@ -572,12 +668,20 @@ static void take_over(struct lane *lane, bool had_core)
 static void nap(struct lane *lane)
 {
 	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
-	struct pollfd kick = {.fd = lane->kick_fd, .events = POLLIN};
+	struct pollfd news[] = {
+	    {.fd = lane->kick_fd, .events = POLLIN},
+	    {.fd = atomic_load(&lane->call_fd), .events = POLLIN},
+	};
+	const struct timespec patience = {.tv_nsec = NAP_NS};
 	uint64_t ran = poller_time(lane);
-	bool is_kicked = poll(&kick, 1, NAP_MS) > 0;
+	bool is_kicked = ppoll(news, 2, &patience, NULL) > 0;
 
+	if (news[1].revents) {
+		take_call(lane);
+		return;
+	}
 	if (!is_kicked && polls == atomic_load_explicit(&lane->polls, memory_order_relaxed)) {
-		take_over(lane, poller_time(lane) > ran + NAP_MS * NS_PER_MS / 2);
+		take_over(lane, poller_time(lane) > ran + NAP_NS / 2);
 		return;
 	}
 	if (!is_kicked &&
@@ -585,10 +689,13 @@ static void nap(struct lane *lane)
 		atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS)
 		return;
 	lane_lock(lane);
-	if (is_kicked)
-		turn(lane, true);
-	else
+	if (is_kicked) {
+		if (turn(lane, true))
+			let_it_call(lane); /* what the program waits to see may be among it */
+	} else {
 		lane->patience = PATIENCE_NS;
+		lane->vain_calls = 0;
+	}
 	lane_unlock(lane);
 }
 
@@ -606,15 +713,25 @@ static void pay_all_debts(struct lane *lane)
 	} while (is_owing && lane_now() < until && usleep(DEBT_LOOK_US) == 0);
 }
 
+/* The program polls, and may have had from us already what it polls for. */
+static void begin_naps(struct lane *lane)
+{
+	lane_lock(lane);
+	let_it_call(lane);
+	lane_unlock(lane);
+}
+
 void *lane_thread(void *data)
 {
 	struct lane *lane = data;
 
 	while (!atomic_load(&lane->is_stopping))
-		if (atomic_load(&lane->has_poller))
+		if (lane->is_awaiting_reply)
+			await_reply(lane);
+		else if (atomic_load(&lane->has_poller))
 			nap(lane);
-		else
-			park(lane);
+		else if (park(lane))
+			begin_naps(lane);
 	pay_all_debts(lane);
 	return NULL;
 }

@@ -8,6 +8,8 @@
 enum {
 	AFTER_MAX = 4 * LANE_SOCKET_LOOK, /* looks */
 	BRISK_MAX = 4,			  /* 4 looks */
+	CALM_MAX = 4,			  /* 1024 looks, some 30 us at a socket */
+	UNUSED_MAX = 16,
 	USED_NS = 1500,
 	LONG_NS = 100000,
 	KEEP_NS = 2000000,
@@ -16,7 +18,7 @@ enum {
 
 bool yield_is_due(const struct yield *yield)
 {
-	return yield->idle >= (uint32_t)AFTER_MAX >> yield->brisk;
+	return yield->idle >= (uint32_t)AFTER_MAX << yield->calm >> yield->brisk;
 }
 
 void yield_again(struct yield *yield)
@@ -46,10 +48,15 @@ static void sleep_from_now_on(struct yield *yield, uint64_t now)
 
 void yield_learn(struct yield *yield, uint64_t now, uint64_t took, bool has_peers_here)
 {
-	if (took > USED_NS)
+	if (took > USED_NS) {
 		yield->brisk = BRISK_MAX;
-	else if (yield->brisk)
+		yield->calm = yield->unused = 0;
+	} else if (yield->brisk) {
 		yield->brisk--;
+	} else if (yield->calm < CALM_MAX && ++yield->unused == UNUSED_MAX) {
+		yield->calm++;
+		yield->unused = 0;
+	}
 	if (!yield_was_long(took)) {
 		yield->sleep_for = 0;
 	} else if (has_peers_here) {

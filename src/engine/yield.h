@@ -6,7 +6,8 @@
  * It yields. Two programs that share a core and talk by sockets take 8 us a message if they yield
  * after every 4 empty polls and 18 us with 32. Where each has a core of its own and they talk
  * through shared memory, to yield takes longer than the peer. So a yield that somebody used makes
- * the next one come sooner, and one that nobody did, later.
+ * the next one come sooner, and one that nobody did, later; ever later, when nobody did for long: a
+ * yield costs as much as two looks at a socket.
  *
  * Where the core goes to someone who computes, it is gone for milliseconds, and our share of the
  * time with it. Then it depends on where the peers are:
@@ -26,7 +27,8 @@ enum yield_manner { YIELD_CORE, YIELD_KEEP, YIELD_SLEEP };
 /* A thread's. Zeroed at first. */
 struct yield {
 	uint32_t idle;		   /* spent on empty looks since the last one */
-	uint32_t brisk;		   /* how often the wait before one was halved */
+	uint32_t brisk, calm;	   /* how often the wait before one was halved, and doubled */
+	uint32_t unused;	   /* in a row, since it was doubled last */
 	enum yield_manner manner;  /* until then, and YIELD_CORE after that */
 	uint64_t until, sleep_for; /* the last time of sleeps */
 };

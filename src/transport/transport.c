@@ -174,6 +174,15 @@ bool transport_owes(const struct qp *qp)
 	return qp_is_reliable(qp) && is_receiving(qp) && responder_has_work(qp);
 }
 
+bool transport_owes_ack_alone(const struct qp *qp)
+{
+	const struct responder *responder = qp->responder;
+
+	return transport_owes(qp) && responder->is_owed &&
+	       aeth_kind(responder->syndrome) == AETH_ACK && !responder->job_count &&
+	       !responder->is_reporting && !responder->waiting_count && !transport_waits(qp);
+}
+
 void transport_part(struct qp *qp, struct outbox *outbox)
 {
 	if (qp_is_reliable(qp) && is_receiving(qp) && !qp->responder->is_fatal)

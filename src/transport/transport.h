@@ -59,6 +59,9 @@ void transport_ask_again(struct qp *qp);
 /* Whether the peer waits for an answer that could not leave yet. */
 bool transport_owes(const struct qp *qp);
 
+/* It has an ACK to send and nothing else. */
+bool transport_owes_ack_alone(const struct qp *qp);
+
 /*
  * Before the QP goes: repeats its last ACK. Programs end when they have what they want; if the ACK
  * of the peer's last message is lost then, nobody is left to answer when the peer asks again.

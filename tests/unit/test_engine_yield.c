@@ -44,6 +44,23 @@ static void a_yield_that_was_used_makes_the_next_one_come_sooner(void **state)
 	assert_int_equal(yield_manner(&yield, 0), YIELD_CORE);
 }
 
+/* A yield for nothing costs a ping-pong by sockets a tenth of its time. */
+static void yields_that_nobody_uses_become_rare(void **state)
+{
+	struct yield yield = {0};
+
+	for (int i = 0; i < 1000; i++)
+		yield_learn(&yield, 0, 300, false);
+	assert_int_equal(looks_until_due(&yield), 1024);
+	yield_learn(&yield, 0, 10 * US, false);
+	assert_int_equal(looks_until_due(&yield), 4);
+	for (int i = 0; i < 4 + 15; i++)
+		yield_learn(&yield, 0, 300, false);
+	assert_int_equal(looks_until_due(&yield), 64);
+	yield_learn(&yield, 0, 300, false);
+	assert_int_equal(looks_until_due(&yield), 128);
+}
+
 static void beside_who_computes_a_core_that_peers_do_not_need_is_kept(void **state)
 {
 	struct yield yield = {0};
@@ -127,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_yield_that_was_used_makes_the_next_one_come_sooner),
+	    cmocka_unit_test(yields_that_nobody_uses_become_rare),
 	    cmocka_unit_test(beside_who_computes_a_core_that_peers_do_not_need_is_kept),
 	    cmocka_unit_test(a_core_that_peers_wait_for_is_never_kept),
 	    cmocka_unit_test(to_yield_is_tried_ever_later_until_it_pays),
