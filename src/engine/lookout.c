@@ -5,7 +5,11 @@
 #include "engine/lookout.h"
 
 enum {
-	SHORT_NS = 150000, /* of a wait that slept, both ends' wake-ups in it */
+	/* of a wait that slept, both ends' wake-ups in it; where these take long, as many */
+	SHORT_NS = 150000,
+	SHORT_WAKES = 10,
+	PATIENCE_WAKES = 5, /* as much as the other end needs to answer by sleeping */
+	WAKE_MAX_NS = 150000,
 	QUICK_MIN = 4,
 	NEEDED_MAX = 1024,
 	MISSES_MAX = 3,
@@ -17,9 +21,31 @@ bool lookout_may(const struct lookout *lookout)
 	return lookout->quick >= QUICK_MIN + lookout->needed;
 }
 
+uint64_t lookout_patience(const struct lookout *lookout)
+{
+	uint64_t patience = PATIENCE_WAKES * lookout->wake;
+
+	return patience > LOOKOUT_NS ? patience : LOOKOUT_NS;
+}
+
+/* The least lately: what is more is the wait for a core. */
+void lookout_woke(struct lookout *lookout, uint64_t took)
+{
+	uint64_t most = lookout->wake ? lookout->wake + lookout->wake / 4 : WAKE_MAX_NS;
+
+	if (most > WAKE_MAX_NS)
+		most = WAKE_MAX_NS;
+	lookout->wake = took < most ? took : most;
+}
+
+static bool is_short(const struct lookout *lookout, uint64_t took)
+{
+	return took <= SHORT_NS || took <= SHORT_WAKES * lookout->wake;
+}
+
 void lookout_slept(struct lookout *lookout, uint64_t took)
 {
-	if (took > SHORT_NS)
+	if (!is_short(lookout, took))
 		lookout->quick = 0;
 	else if (!lookout_may(lookout))
 		lookout->quick++;

@@ -14,17 +14,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LOOKOUT_NS = 50000 }; /* at most, and then it sleeps: what sleeping would have cost */
+enum { LOOKOUT_NS = 50000 }; /* the least patience */
 
 /* A channel's. Zeroed at first; under the channel's lock. */
 struct lookout {
 	uint32_t quick;	 /* waits in a row that were short */
 	uint32_t needed; /* of them, more than at first */
 	uint32_t misses, hits;
+	uint64_t wake; /* how long a wake-up takes on this machine; 0: not known */
 };
 
 /* Enough waits were short. */
 bool lookout_may(const struct lookout *lookout);
+
+/* How long to look, and then it sleeps: what sleeping would have cost. */
+uint64_t lookout_patience(const struct lookout *lookout);
+
+/* A thread that slept ran again so long after its event was raised. */
+void lookout_woke(struct lookout *lookout, uint64_t took);
 
 /* A wait is over that took so long, by sleeping. */
 void lookout_slept(struct lookout *lookout, uint64_t took);

@@ -84,6 +84,8 @@ void channel_armed(struct cq *cq)
  * channel->lock. */
 static void raise_event(struct channel *channel)
 {
+	if (!channel->is_raised)
+		channel->raised_at = engine_now();
 	channel->is_raised = true;
 	event_fd_raise(channel->ibv.fd);
 }
@@ -143,11 +145,12 @@ static bool take_locked(struct channel *channel, struct ibv_cq **cq, void **cq_c
 	return face;
 }
 
-/* Whether this thread, which found no event, is to look for one. It is the only one to wait here,
- * as far as it seems. */
-static bool lookout_begin(struct channel *channel)
+/* How long this thread, which found no event, is to look for one; 0: not at all. It is the only one
+ * to wait here, as far as it seems. */
+static uint64_t lookout_begin(struct channel *channel)
 {
 	bool may, is_alone;
+	uint64_t patience;
 
 	pthread_mutex_lock(&channel->lock);
 	is_alone = pthread_equal(channel->waiter, pthread_self()) && !channel->is_looking_out;
@@ -156,8 +159,9 @@ static bool lookout_begin(struct channel *channel)
 		lookout_not(&channel->lookout);
 	may = lookout_may(&channel->lookout) && cds_list_empty(&channel->ready);
 	channel->is_looking_out |= may;
+	patience = may ? lookout_patience(&channel->lookout) : 0;
 	pthread_mutex_unlock(&channel->lock);
-	return may;
+	return patience;
 }
 
 static void lookout_end(struct channel *channel, bool has_found)
@@ -171,7 +175,7 @@ static void lookout_end(struct channel *channel, bool has_found)
 }
 
 /* Does the work of the lanes' threads for a while. True if there was an event, which is taken. */
-static bool look_out(struct channel *channel, uint64_t since, struct ibv_cq **cq, void **cq_context)
+static bool look_out(struct channel *channel, uint64_t until, struct ibv_cq **cq, void **cq_context)
 {
 	UNCANCELLED;
 	struct adapter *adapter = context_of(channel->ibv.context)->adapter;
@@ -181,7 +185,7 @@ static bool look_out(struct channel *channel, uint64_t since, struct ibv_cq **cq
 	do {
 		engine_look_out(adapter, lanes);
 		has_found = take_locked(channel, cq, cq_context);
-	} while (!has_found && engine_now() < since + LOOKOUT_NS);
+	} while (!has_found && engine_now() < until);
 	lookout_end(channel, has_found);
 	return has_found;
 }
@@ -195,18 +199,19 @@ static void give_over(struct channel *channel)
 			  atomic_load_explicit(&channel->lanes, memory_order_relaxed));
 }
 
-static void learn(struct channel *channel, uint64_t took)
+static void learn(struct channel *channel, uint64_t since, uint64_t now)
 {
 	pthread_mutex_lock(&channel->lock);
-	lookout_slept(&channel->lookout, took);
+	if (channel->raised_at > since && channel->raised_at < now)
+		lookout_woke(&channel->lookout, now - channel->raised_at);
+	lookout_slept(&channel->lookout, now - since);
 	pthread_mutex_unlock(&channel->lock);
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *channel = channel_of(ibv);
-	bool has_looked;
-	uint64_t since;
+	uint64_t since, patience;
 
 	if (take_locked(channel, cq, cq_context)) {
 		engine_was_told();
@@ -215,16 +220,16 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 	if (event_fd_may_wait(ibv->fd))
 		return -1;
 	since = engine_now();
-	has_looked = lookout_begin(channel);
-	if (has_looked && look_out(channel, since, cq, cq_context))
+	patience = lookout_begin(channel);
+	if (patience && look_out(channel, since + patience, cq, cq_context))
 		return 0;
 	give_over(channel);
 	do {
 		if (event_fd_wait(ibv->fd))
 			return -1;
 	} while (!take_locked(channel, cq, cq_context));
-	if (!has_looked)
-		learn(channel, engine_now() - since);
+	if (!patience)
+		learn(channel, since, engine_now());
 	engine_was_told();
 	return 0;
 }

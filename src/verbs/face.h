@@ -190,6 +190,7 @@ struct channel {
 	pthread_t waiter;    /* who waited last */
 	bool is_looking_out; /* somebody looks: events are not raised */
 	bool is_raised;	     /* the descriptor is readable */
+	uint64_t raised_at;  /* since then */
 };
 
 struct face_cq {

@@ -111,6 +111,38 @@ static void with_others_it_sleeps(void **state)
 	assert_int_equal(waits_until_it_may(&lookout), 4);
 }
 
+static void slow_wake_ups_make_waits_short_that_are_longer(void **state)
+{
+	struct lookout lookout = {0};
+
+	for (int i = 0; i < 10; i++)
+		lookout_slept(&lookout, 400 * US);
+	assert_false(lookout_may(&lookout));
+	assert_int_equal(lookout_patience(&lookout), LOOKOUT_NS);
+	lookout_woke(&lookout, 40 * US);
+	assert_int_equal(lookout_patience(&lookout), 200 * US);
+	for (int i = 0; i < 4; i++)
+		lookout_slept(&lookout, 400 * US);
+	assert_true(lookout_may(&lookout));
+	lookout_slept(&lookout, 410 * US);
+	assert_false(lookout_may(&lookout));
+}
+
+static void who_waits_for_a_core_takes_no_longer_to_wake_up(void **state)
+{
+	struct lookout lookout = {0};
+
+	lookout_woke(&lookout, 10 * MS);
+	assert_int_equal(lookout_patience(&lookout), 750 * US);
+	lookout_woke(&lookout, 20 * US);
+	assert_int_equal(lookout_patience(&lookout), 100 * US);
+	lookout_woke(&lookout, 10 * MS);
+	assert_int_equal(lookout_patience(&lookout), 125 * US);
+	for (int i = 0; i < 100; i++)
+		lookout_woke(&lookout, MS);
+	assert_int_equal(lookout_patience(&lookout), 750 * US);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,6 +153,8 @@ int main(void)
 	    cmocka_unit_test(a_miss_now_and_then_is_none),
 	    cmocka_unit_test(success_forgives),
 	    cmocka_unit_test(with_others_it_sleeps),
+	    cmocka_unit_test(slow_wake_ups_make_waits_short_that_are_longer),
+	    cmocka_unit_test(who_waits_for_a_core_takes_no_longer_to_wake_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
