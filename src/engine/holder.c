@@ -18,6 +18,8 @@
 #include "explain/reason.h"
 #include "wire/headers.h"
 
+enum { SOCKETS_MAX = 2048 };
+
 const char *gid_text(const union ibv_gid *gid, char *text)
 {
 	if (gid_is_ipv4(gid))
@@ -37,38 +39,62 @@ static void proc_address(const union ibv_gid *gid, bool as_ipv4, char text[33])
 		snprintf(text, 33, "%08X%08X%08X%08X", words[0], words[1], words[2], words[3]);
 }
 
-/* An entry of the table on the port, bound to the address or to all. */
-static bool find_socket(const char *path, const union ibv_gid *gid, bool as_ipv4,
-			struct holder *holder)
+/* Those on the port, bound to the address or to all: a group has many, and most of them may be in
+ * flight, where no process is seen to have them. */
+struct sockets {
+	unsigned int uid; /* of the first */
+	unsigned int count;
+	unsigned long inodes[SOCKETS_MAX];
+};
+
+static void list_sockets(const char *path, const union ibv_gid *gid, bool as_ipv4,
+			 struct sockets *sockets)
 {
 	char line[512], wanted[33], local[33];
 	unsigned int port, uid;
 	unsigned long inode;
-	bool is_found = false;
 	FILE *file = fopen(path, "re");
 
 	if (!file)
-		return false;
+		return;
 	proc_address(gid, as_ipv4, wanted);
-	while (!is_found && fgets(line, sizeof(line), file)) {
+	while (sockets->count < SOCKETS_MAX && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, " %*d: %32[0-9A-F]:%x %*s %*s %*s %*s %*s %u %*s %lu", local,
 			   &port, &uid, &inode) != 4 ||
 		    port != ROCE_PORT)
 			continue;
 		if (strcmp(local, wanted) != 0 && strspn(local, "0") != strlen(local))
 			continue;
-		holder->uid = uid;
-		holder->inode = inode;
-		is_found = true;
+		if (!sockets->count)
+			sockets->uid = uid;
+		sockets->inodes[sockets->count++] = inode;
 	}
 	fclose(file);
-	return is_found;
 }
 
-static bool process_has(const char *pid, const char *link)
+static bool find_sockets(const union ibv_gid *gid, struct sockets *sockets)
+{
+	sockets->count = 0;
+	if (gid_is_ipv4(gid))
+		list_sockets("/proc/net/udp", gid, true, sockets);
+	if (!sockets->count)
+		list_sockets("/proc/net/udp6", gid, false, sockets);
+	return sockets->count;
+}
+
+static bool is_among(const struct sockets *sockets, unsigned long inode)
+{
+	for (unsigned int i = 0; i < sockets->count; i++)
+		if (sockets->inodes[i] == inode)
+			return true;
+	return false;
+}
+
+static bool process_has(const char *pid, const struct sockets *sockets)
 {
 	char path[300], target[64];
 	struct dirent *entry;
+	unsigned long inode;
 	bool has = false;
 	DIR *fds;
 
@@ -79,7 +105,8 @@ static bool process_has(const char *pid, const char *link)
 
 		if (length > 0) {
 			target[length] = '\0';
-			has = strcmp(target, link) == 0;
+			has =
+			    sscanf(target, "socket:[%lu]", &inode) == 1 && is_among(sockets, inode);
 		}
 	}
 	if (fds)
@@ -101,35 +128,43 @@ static void read_command(struct holder *holder)
 	fclose(file);
 }
 
-static void find_process(struct holder *holder)
+static long find_process(const struct sockets *sockets, bool (*accept)(const char *pid))
 {
-	char link[64];
 	struct dirent *entry;
 	DIR *proc = opendir("/proc");
+	long pid = 0;
 
-	snprintf(link, sizeof(link), "socket:[%lu]", holder->inode);
-	while (proc && !holder->pid && (entry = readdir(proc)))
-		if (isdigit((unsigned char)entry->d_name[0]) && process_has(entry->d_name, link))
-			holder->pid = atol(entry->d_name);
+	while (proc && !pid && (entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]) && accept(entry->d_name) &&
+		    process_has(entry->d_name, sockets))
+			pid = atol(entry->d_name);
 	if (proc)
 		closedir(proc);
-	if (holder->pid)
-		read_command(holder);
+	return pid;
+}
+
+static bool is_any(const char *pid)
+{
+	return true;
 }
 
 bool holder_find(const union ibv_gid *gid, struct holder *holder)
 {
+	struct sockets sockets;
+
 	memset(holder, 0, sizeof(*holder));
-	if (!(gid_is_ipv4(gid) && find_socket("/proc/net/udp", gid, true, holder)) &&
-	    !find_socket("/proc/net/udp6", gid, false, holder))
+	if (!find_sockets(gid, &sockets))
 		return false;
-	find_process(holder);
+	holder->uid = sockets.uid;
+	holder->pid = find_process(&sockets, is_any);
+	if (holder->pid)
+		read_command(holder);
 	return true;
 }
 
-/* Stopped by a signal or a debugger. The state is the letter after the name, which may have
+/* Not stopped by a signal or a debugger. The state is the letter after the name, which may have
  * anything in it. */
-static bool is_stopped(const char *pid)
+static bool goes_on(const char *pid)
 {
 	char path[300], text[256] = "";
 	const char *name_end;
@@ -138,32 +173,19 @@ static bool is_stopped(const char *pid)
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
-		return true;
+		return false;
 	if (!fgets(text, sizeof(text), file))
 		text[0] = '\0';
 	fclose(file);
 	name_end = strrchr(text, ')');
-	return !name_end || !strchr("DIRSW", name_end[2]);
+	return name_end && strchr("DIRSW", name_end[2]);
 }
 
 bool holder_goes_on(const union ibv_gid *gid)
 {
-	struct holder holder;
-	struct dirent *entry;
-	char link[64];
-	bool goes_on = false;
-	DIR *proc;
+	struct sockets sockets;
 
-	if (!holder_find(gid, &holder) || !holder.pid)
-		return false;
-	proc = opendir("/proc");
-	snprintf(link, sizeof(link), "socket:[%lu]", holder.inode);
-	while (proc && !goes_on && (entry = readdir(proc)))
-		goes_on = isdigit((unsigned char)entry->d_name[0]) && !is_stopped(entry->d_name) &&
-			  process_has(entry->d_name, link);
-	if (proc)
-		closedir(proc);
-	return goes_on;
+	return find_sockets(gid, &sockets) && find_process(&sockets, goes_on);
 }
 
 static bool is_of_kernel(const struct holder *holder)
@@ -182,19 +204,16 @@ bool holder_is_unseen(const union ibv_gid *gid)
 /* Whether the process has a slot: one of the sockets with its kind of name is in its table. */
 static bool is_member(const struct holder *holder)
 {
-	char line[512], pid[24], link[64];
-	unsigned long inode;
+	struct sockets slot = {.count = 1};
+	char line[512], pid[24];
 	bool is_found = false;
 	FILE *file = fopen("/proc/net/unix", "re");
 
 	snprintf(pid, sizeof(pid), "%ld", holder->pid);
-	while (file && !is_found && fgets(line, sizeof(line), file)) {
-		if (!strstr(line, " @verbatim/") ||
-		    sscanf(line, "%*s %*s %*s %*s %*s %*s %lu", &inode) != 1)
-			continue;
-		snprintf(link, sizeof(link), "socket:[%lu]", inode);
-		is_found = process_has(pid, link);
-	}
+	while (file && !is_found && fgets(line, sizeof(line), file))
+		is_found = strstr(line, " @verbatim/") &&
+			   sscanf(line, "%*s %*s %*s %*s %*s %*s %lu", slot.inodes) == 1 &&
+			   process_has(pid, &slot);
 	if (file)
 		fclose(file);
 	return is_found;

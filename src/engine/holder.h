@@ -11,7 +11,6 @@
 
 struct holder {
 	unsigned int uid;
-	unsigned long inode;
 	long pid;	  /* 0: not found, being the kernel or a process we may not look into */
 	char command[32]; /* "" if not found */
 };
