@@ -269,6 +269,27 @@ static void commit(struct outbox *outbox, size_t size)
 	touch(samehost, samehost->reserved);
 }
 
+/* Not in a ring: packets there are whole messages. */
+static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			    size_t size, uint32_t count, uint8_t **bytes)
+{
+	struct samehost *samehost = samehost_of(outbox);
+	struct outbox *elsewhere = samehost->elsewhere;
+	struct channel *channel;
+
+	if (!elsewhere->reserve_run || !choose(samehost, av, dest_qp, &channel) || channel)
+		return 0;
+	samehost->reserved = NULL;
+	return elsewhere->reserve_run(elsewhere, av, dest_qp, size, count, bytes);
+}
+
+static void commit_run(struct outbox *outbox, size_t size, uint32_t count)
+{
+	struct outbox *elsewhere = samehost_of(outbox)->elsewhere;
+
+	elsewhere->commit_run(elsewhere, size, count);
+}
+
 static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 			     size_t size)
 {
@@ -601,7 +622,10 @@ struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_e
 
 	if (!samehost)
 		return NULL;
-	samehost->outbox = (struct outbox){.reserve = reserve, .commit = commit};
+	samehost->outbox = (struct outbox){.reserve = reserve,
+					   .commit = commit,
+					   .reserve_run = reserve_run,
+					   .commit_run = commit_run};
 	if (has_express) {
 		samehost->outbox.reserve_express = reserve_express;
 		samehost->outbox.commit_express = commit_express;

@@ -108,7 +108,7 @@ static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32
 {
 	struct udp_link *link = link_of(outbox);
 
-	link->reserved = 0;
+	link->reserved = link->reserved_run = 0;
 	if (size < BTH_BYTES || size > PACKET_BYTES_MAX)
 		return NULL;
 	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
@@ -222,6 +222,40 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	link->used += bytes;
 }
 
+/* They go on with the last run, which a packet reserved by itself has begun. */
+static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+				  size_t size, uint32_t count, uint8_t **bytes)
+{
+	struct udp_link *link = link_of(outbox);
+	const struct udp_run *run = link->runs + link->run_count - 1;
+	uint32_t each = (uint32_t)size + ICRC_BYTES, room;
+
+	link->reserved = link->reserved_run = 0;
+	if (!link->run_count || run->segment != each || link->used + each > STAGE_BYTES ||
+	    !can_join(link, run, av, dest_qp, each))
+		return 0;
+	room = (RUN_BYTES_MAX - (link->used - run->offset)) / each;
+	if (room > (STAGE_BYTES - link->used) / each)
+		room = (STAGE_BYTES - link->used) / each;
+	if (room > link->segments_max - run->count)
+		room = link->segments_max - run->count;
+	*bytes = link->stage + link->used;
+	link->reserved_run = count < room ? count : room;
+	return link->reserved_run;
+}
+
+static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count)
+{
+	struct udp_link *link = link_of(outbox);
+	struct udp_run *run = link->runs + link->run_count - 1;
+
+	if (count > link->reserved_run || run->segment != size + ICRC_BYTES)
+		return;
+	link->reserved_run = 0;
+	run->count += count;
+	link->used += count * run->segment;
+}
+
 bool udp_link_flush(struct udp_link *link)
 {
 	bool all = link->run_count == 0 || udp_send_runs(link);
@@ -256,7 +290,10 @@ int udp_link_open(uint8_t lane, struct udp_link **result)
 
 	if (!link)
 		return -ENOMEM;
-	link->outbox = (struct outbox){.reserve = stage_reserve, .commit = stage_commit};
+	link->outbox = (struct outbox){.reserve = stage_reserve,
+				       .commit = stage_commit,
+				       .reserve_run = stage_reserve_run,
+				       .commit_run = stage_commit_run};
 	link->lane = lane;
 	link->segments_max = SEGMENTS_MAX;
 	link->stage = aligned_alloc(64, STAGE_BYTES);

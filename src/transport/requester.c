@@ -134,6 +134,36 @@ static uint32_t window_with(struct requester *requester, const struct send_wqe *
 	return requester->window.packets;
 }
 
+/* How many packets may go before one has to ask for an ACK. */
+static uint32_t unpressed(const struct qp *qp, uint32_t in_flight, uint32_t room)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t interval = window_ack_interval(&requester->window), count = 0;
+
+	if (in_flight + 1 < room && requester->since_ack_req + 1 < interval &&
+	    requester->run_bytes + qp->mtu < RUN_BYTES)
+		count = (RUN_BYTES - requester->run_bytes - qp->mtu) / (qp->mtu + BTH_BYTES);
+	if (count > room - in_flight - 1)
+		count = room - in_flight - 1;
+	if (count > interval - requester->since_ack_req - 1)
+		count = interval - requester->since_ack_req - 1;
+	return count;
+}
+
+/* The middle of a long message, many packets in one go. False if there is none. */
+static bool send_burst(struct qp *qp, const struct send_wqe *wqe, uint32_t most,
+		       struct outbox *outbox, uint64_t now, uint32_t *bytes)
+{
+	uint32_t count = burst_send(qp, wqe, most, outbox);
+
+	if (!count)
+		return false;
+	*bytes = count * (BTH_BYTES + qp->mtu);
+	qp->requester->large_end = qp->requester->psn;
+	retry_start_timer(qp, now);
+	return true;
+}
+
 static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
 			       uint64_t now, uint32_t *bytes)
 {
@@ -152,6 +182,8 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 		return SENT_WAIT;
 	if (requester->recovery && psn_into(requester->psn, requester->una) >= RECOVERY_SPAN)
 		return SENT_WAIT;
+	if (!is_pressed && send_burst(qp, wqe, unpressed(qp, in_flight, room), outbox, now, bytes))
+		return SENT;
 	sent = request_send(qp, wqe, is_pressed, outbox, bytes);
 	if (sent != SENT)
 		return sent;

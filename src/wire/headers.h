@@ -98,6 +98,11 @@ static inline uint32_t bth_psn(const uint8_t *p)
 	return get_be24(p + 9);
 }
 
+static inline void bth_set_psn(uint8_t *p, uint32_t psn)
+{
+	put_be24(p + 9, psn);
+}
+
 static inline void bth_set_ack_req(uint8_t *p)
 {
 	p[8] |= 0x80;

@@ -55,9 +55,8 @@ struct endpoint *endpoint_of_qpn(struct world *world, const struct node *node, u
 
 /* ---- the outbox ---- */
 
-uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
+static uint8_t *open_parcel(struct outbox_of_node *out, const struct av *av, size_t size)
 {
-	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
 	struct world *world = out->node->world;
 	struct parcel *parcel;
 
@@ -67,8 +66,6 @@ uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_q
 		  "a packet of %zu bytes", size);
 	sim_check(world, !memcmp(&av->sgid, &out->node->gid, sizeof(av->sgid)),
 		  "a packet from an address that is not the node's");
-	if (rng_chance(&world->host, world->weather.refusal))
-		return NULL;
 	parcel = malloc(sizeof(*parcel) + size);
 	if (!parcel)
 		abort();
@@ -84,6 +81,49 @@ uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_q
 	parcel->length = size;
 	out->open = parcel;
 	return parcel->bytes;
+}
+
+uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	struct world *world = out->node->world;
+
+	(void)dest_qp;
+	if (rng_chance(&world->host, world->weather.refusal))
+		return NULL;
+	return open_parcel(out, av, size);
+}
+
+/* The packets of a run lie in a buffer until they are committed; from then on they are as others.
+ */
+uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
+			 uint32_t count, uint8_t **bytes)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	struct world *world = out->node->world;
+	uint32_t room = RUN_BYTES / (size + ICRC_BYTES);
+
+	(void)dest_qp;
+	if (rng_chance(&world->host, world->weather.refusal))
+		return 0;
+	out->run_av = *av;
+	out->run_count = count < room ? count : room;
+	memset(out->run, 0xee, out->run_count * (size + ICRC_BYTES));
+	*bytes = out->run;
+	return out->run_count;
+}
+
+void net_commit_run(struct outbox *outbox, size_t size, uint32_t count)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+
+	sim_check(out->node->world, count <= out->run_count, "a commit of more than was reserved");
+	out->run_count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		memcpy(open_parcel(out, &out->run_av, size), out->run + i * (size + ICRC_BYTES),
+		       size);
+		net_commit(outbox, size);
+	}
 }
 
 /* ---- watching ---- */

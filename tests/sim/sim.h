@@ -288,10 +288,15 @@ struct parcel {
 	uint8_t bytes[];
 };
 
+enum { RUN_BYTES = 60 << 10 };
+
 struct outbox_of_node {
 	struct outbox outbox; /* first */
 	struct node *node;
 	struct parcel *open;
+	struct av run_av; /* of packets reserved together */
+	uint32_t run_count;
+	uint8_t run[RUN_BYTES];
 };
 
 struct node {
@@ -418,6 +423,9 @@ void seat_leave(struct qp *qp);
 bool world_is_lossy(const struct world *world); /* packets may be lost */
 uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size);
 void net_commit(struct outbox *outbox, size_t size);
+uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
+			 uint32_t count, uint8_t **bytes);
+void net_commit_run(struct outbox *outbox, size_t size, uint32_t count);
 void net_arrive(void *parcel, uint64_t value); /* the event */
 /* Called as a packet is handed to its receiver. */
 void net_arrived(struct node *node, struct parcel *parcel);

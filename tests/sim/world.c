@@ -341,6 +341,8 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 	node->run = world_alloc(world, sizeof(*node->run) * MAX_ENDPOINTS * 4);
 	node->out.outbox.reserve = net_reserve;
 	node->out.outbox.commit = net_commit;
+	node->out.outbox.reserve_run = net_reserve_run;
+	node->out.outbox.commit_run = net_commit_run;
 	node->out.node = node;
 	snprintf(name, sizeof(name), "sim%d", node->index);
 	sim_check(world,

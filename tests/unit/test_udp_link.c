@@ -120,22 +120,28 @@ static struct av av_between(const union ibv_gid *from, const union ibv_gid *to)
 }
 
 /* A SEND ONLY with a payload that tells its PSN and place. */
-static bool put(struct udp_link *link, const struct av *av, uint32_t qpn, uint32_t psn,
-		uint32_t payload)
+static void write_packet(uint8_t *bytes, uint32_t qpn, uint32_t psn, uint32_t payload)
 {
-	struct outbox *outbox = udp_link_outbox(link);
 	struct wire_packet p = {
 	    .bth = {.opcode = TRANSPORT_UC | OP_SEND_ONLY, .dest_qp = qpn, .psn = psn},
 	    .payload_length = payload,
 	};
+
+	wire_pack(bytes, &p);
+	for (size_t i = BTH_BYTES; i < BTH_BYTES + payload + wire_pad(payload); i++)
+		bytes[i] = i - BTH_BYTES < payload ? psn * 7 + i : 0;
+}
+
+static bool put(struct udp_link *link, const struct av *av, uint32_t qpn, uint32_t psn,
+		uint32_t payload)
+{
+	struct outbox *outbox = udp_link_outbox(link);
 	size_t size = BTH_BYTES + payload + wire_pad(payload);
 	uint8_t *bytes = outbox->reserve(outbox, av, qpn, size);
 
 	if (!bytes)
 		return false;
-	wire_pack(bytes, &p);
-	for (size_t i = BTH_BYTES; i < size; i++)
-		bytes[i] = i - BTH_BYTES < payload ? psn * 7 + i : 0;
+	write_packet(bytes, qpn, psn, payload);
 	outbox->commit(outbox, size);
 	return true;
 }
@@ -396,6 +402,30 @@ static void test_a_ping_pong_is_taken_one_message_at_a_time(void **state)
 	}
 	receive(pair.b, pair.fd, &ipv4_b, 64);
 	assert_in_range(counters_of(pair.b).receives, 65, 64 + 32);
+	pair_close(&pair);
+}
+
+static void test_a_run_goes_on_with_the_packet_before_it(void **state)
+{
+	const uint32_t size = BTH_BYTES + 1024;
+	struct outbox *outbox;
+	struct pair pair;
+	uint8_t *at;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	outbox = udp_link_outbox(pair.a);
+	assert_int_equal(outbox->reserve_run(outbox, &pair.av, DEST_QP, size, 9, &at), 0);
+	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 1024));
+	assert_int_equal(outbox->reserve_run(outbox, &pair.av, DEST_QP, size - 4, 9, &at), 0);
+	assert_int_equal(outbox->reserve_run(outbox, &pair.av, DEST_QP, size, 99, &at), 61);
+	for (uint32_t i = 0; i < 9; i++)
+		write_packet(at + i * (size + ICRC_BYTES), DEST_QP, i + 1, 1024);
+	outbox->commit_run(outbox, size, 9);
+	assert_true(udp_link_flush(pair.a));
+	assert_int_equal(counters_of(pair.a).sends, 1);
+	receive(pair.b, pair.fd, &ipv4_b, 10);
+	for (int i = 0; i < 10; i++)
+		assert_kept(i, i, 1024);
 	pair_close(&pair);
 }
 
@@ -740,6 +770,7 @@ int main(void)
 	    cmocka_unit_test(test_an_ack_and_the_reply_leave_together),
 	    cmocka_unit_test(test_an_ack_goes_with_a_reply_to_one_of_ours),
 	    cmocka_unit_test(test_a_ping_pong_is_taken_one_message_at_a_time),
+	    cmocka_unit_test(test_a_run_goes_on_with_the_packet_before_it),
 	    cmocka_unit_test(test_an_open_reservation_is_taken_back),
 	    cmocka_unit_test(test_traffic_class_and_hop_limit_travel),
 	    cmocka_unit_test(test_icrcs_are_right_for_the_identifications_of_segments),
