@@ -111,6 +111,7 @@ struct lane {
 	struct timer_queue timers;
 	uint32_t seats;
 	uint64_t patience;
+	uint64_t linger_until; /* the thread looks until then; 0: never has */
 	struct udp_link *link;
 	struct samehost *samehost; /* in front of the link: its outbox is the lane's */
 	uint32_t spared;	   /* looks at the rings alone, since the last at a socket */
