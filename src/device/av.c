@@ -67,6 +67,7 @@ int av_resolve(struct adapter *adapter, const struct ibv_ah_attr *attr, struct a
 	av->dgid = attr->grh.dgid;
 	av->flow_label = attr->grh.flow_label & FLOW_LABEL_MASK;
 	av->traffic_class = attr->grh.traffic_class;
+	av->ecn = 0;
 	av->sgid_index = attr->grh.sgid_index;
 	av->sl = attr->sl;
 	/* RoCE takes the hop limit of a unicast path from the route, whatever the program says:

@@ -17,8 +17,9 @@ struct av {
 	union ibv_gid dgid; /* of the peer; a v4-mapped address is sent by IPv4 */
 	union ibv_gid sgid; /* ours, the GID table's entry at the time of resolving */
 	uint32_t flow_label;
-	uint8_t traffic_class;
-	uint8_t hop_limit; /* never 0: 0 in the attributes means the default, 64 */
+	uint8_t traffic_class; /* as the program has it */
+	uint8_t ecn;	       /* what packets carry beside it (transport/congestion.c) */
+	uint8_t hop_limit;     /* never 0: 0 in the attributes means the default, 64 */
 	uint8_t sgid_index;
 	uint8_t sl;
 };

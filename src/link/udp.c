@@ -52,6 +52,7 @@ static void address_close(struct udp_address *address)
 	if (address->fd >= 0)
 		close(address->fd);
 	address->fd = -1;
+	address->traffic_class = 0;
 }
 
 /* With its socket open; NULL if that fails: no such address (any more), out of descriptors. */
@@ -124,7 +125,8 @@ static bool is_same_way(const struct av *a, const struct av *b)
 {
 	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
 	       !memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)) &&
-	       a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit;
+	       a->traffic_class == b->traffic_class && a->ecn == b->ecn &&
+	       a->hop_limit == b->hop_limit;
 }
 
 /*

@@ -43,10 +43,11 @@ struct udp_address {
 	struct udp_address *next;
 	union ibv_gid gid;
 	uint32_t ifindex;
-	int fd;	       /* -1: not open yet */
-	uint16_t port; /* source port, host order */
-	bool is_near;  /* its owners have sockets on near ports */
-	bool no_gso;   /* the way out refuses segmented sends but takes single ones */
+	int fd;		       /* -1: not open yet */
+	uint16_t port;	       /* source port, host order */
+	bool is_near;	       /* its owners have sockets on near ports */
+	bool no_gso;	       /* the way out refuses segmented sends but takes single ones */
+	uint8_t traffic_class; /* what the socket sends where nothing is said */
 };
 
 /* Packets that lie one after the other in the stage, for one QP of one peer, of one size but for a

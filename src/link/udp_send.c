@@ -48,6 +48,25 @@ static void run_seal(struct udp_link *link, const struct udp_run *run)
 	icrc_seal(&flow, bytes, run->last - ICRC_BYTES, run->count - 1);
 }
 
+static uint8_t traffic_class_of(const struct av *av)
+{
+	return av->traffic_class | av->ecn;
+}
+
+/* A control message takes the kernel 0.2 us a send; and to one peer, or one kind of peers, the
+ * class is always the same. */
+static void set_traffic_class(const struct udp_run *run)
+{
+	struct udp_address *from = run->from;
+	bool is_ipv4 = gid_is_ipv4(&from->gid);
+	int value = traffic_class_of(&run->av);
+
+	if (value != from->traffic_class &&
+	    setsockopt(from->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+		       is_ipv4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value)) == 0)
+		from->traffic_class = value;
+}
+
 /* Appends a control message; the buffer has room for the three that there are. */
 static void put_control(struct msghdr *header, int level, int type, const void *data, size_t size)
 {
@@ -61,11 +80,13 @@ static void put_control(struct msghdr *header, int level, int type, const void *
 	header->msg_controllen += CMSG_SPACE(size);
 }
 
-static void put_ip_controls(struct msghdr *header, const struct av *av, bool is_ipv4)
+static void put_ip_controls(struct msghdr *header, const struct udp_run *run)
 {
-	int value = av->traffic_class;
+	const struct av *av = &run->av;
+	bool is_ipv4 = gid_is_ipv4(&run->from->gid);
+	int value = traffic_class_of(av);
 
-	if (value)
+	if (value != run->from->traffic_class)
 		put_control(header, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 			    is_ipv4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
 	value = av->hop_limit;
@@ -91,7 +112,7 @@ static void run_prepare(struct udp_link *link, const struct udp_run *run, struct
 	    .msg_iovlen = 1,
 	    .msg_control = message->control,
 	};
-	put_ip_controls(header, &run->av, gid_is_ipv4(&run->from->gid));
+	put_ip_controls(header, run);
 	if (run->count > 1)
 		put_control(header, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	if (!header->msg_controllen)
@@ -208,8 +229,10 @@ bool udp_send_runs(struct udp_link *link)
 	uint32_t next = 0;
 
 	while (next < link->run_count) {
-		int sent = send_batch(link, link->runs[next].from->fd, prepare_batch(link, next));
+		int sent;
 
+		set_traffic_class(&link->runs[next]);
+		sent = send_batch(link, link->runs[next].from->fd, prepare_batch(link, next));
 		if (sent < 0 && is_full(-sent))
 			break;
 		if (sent < 0) {

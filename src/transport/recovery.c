@@ -22,6 +22,8 @@ void recovery_sign(struct qp *qp, const struct bth *bth)
 {
 	if (qp->type != IBV_QPT_RC)
 		return;
+	if (!qp->requester->is_peer_ours)
+		congestion_offer(qp);
 	qp->requester->is_peer_ours = true;
 	qp->requester->signs_left = 0;
 	if (bth->fecn)

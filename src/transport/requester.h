@@ -238,6 +238,8 @@ bool congestion_is_marked(const struct packet *packet);
 void congestion_seen(struct qp *qp, const struct wire_packet *wire, uint64_t now,
 		     struct outbox *outbox);
 void congestion_told(struct qp *qp);
+/* The peer has shown that it is ours. */
+void congestion_offer(struct qp *qp);
 
 /* raw.c */
 enum sent raw_send(struct qp *qp, const struct send_wqe *wqe, uint32_t *bytes);

@@ -75,7 +75,7 @@ static uint8_t *open_parcel(struct outbox_of_node *out, const struct av *av, siz
 	parcel->to = node_of_gid(world, &av->dgid);
 	parcel->sgid = av->sgid;
 	parcel->dgid = av->dgid;
-	parcel->traffic_class = av->traffic_class;
+	parcel->traffic_class = av->traffic_class | av->ecn;
 	parcel->hop_limit = av->hop_limit;
 	parcel->flow_label = av->flow_label;
 	parcel->length = size;

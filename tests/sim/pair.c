@@ -140,7 +140,6 @@ static void to_rtr(struct endpoint *end)
 		attr.ah_attr.port_num = 1;
 		attr.ah_attr.grh.dgid = peer->node->gid;
 		attr.ah_attr.grh.hop_limit = 64;
-		attr.ah_attr.grh.traffic_class = end->traffic_class;
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 		if (end->type == IBV_QPT_RC)
 			mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

@@ -17,7 +17,6 @@ enum {
 	LINE_PS_PER_BYTE = 8000,
 	LINE_ROOM = 3 << 20, /* some 25 ms */
 	MARK_FROM = 256 << 10,
-	ECT = 2,
 };
 
 /* Of a second, each. */
@@ -75,11 +74,8 @@ static void make_line(struct rig *rig, bool has_marks)
 	weather->step_delay = 5 * US;
 	rig->world.nodes[2].line_of = &rig->world.nodes[0];
 	rig->world.nodes[3].line_of = &rig->world.nodes[1];
-	if (has_marks) {
+	if (has_marks)
 		weather->mark_from = MARK_FROM;
-		for (int i = 0; i < rig->count; i++)
-			rig->ends[i]->traffic_class = ECT;
-	}
 	rig_connect(rig);
 }
 

@@ -173,7 +173,6 @@ struct endpoint {
 	/* attributes */
 	uint32_t mtu; /* bytes */
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd, max_dest_rd;
-	uint8_t traffic_class;
 	uint32_t sq_psn;
 	uint32_t max_send_wr, max_recv_wr, max_sge, max_inline;
 	bool sq_sig_all;

@@ -482,6 +482,7 @@ static inline void side_receive(struct side *side, const struct flying *flying)
 				.is_express = flying->is_express,
 				.sgid = flying->av.sgid,
 				.dgid = flying->av.dgid,
+				.traffic_class = flying->av.traffic_class | flying->av.ecn,
 				.hop_limit = 64};
 
 	memcpy(exact, flying->bytes, flying->size);
