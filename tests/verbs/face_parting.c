@@ -56,8 +56,8 @@ static void meet(int line)
 	assert_int_equal(read(line, &own, 1), 1);
 }
 
-/* What the program polls has come in, whatever its lanes' threads had of the processor; and the
- * ring to the peer is full. */
+/* What the program polls for, its verbs have taken in and sent, whatever its lanes' threads had of
+ * the processor: of the asker all requests, of the answerer all answers that the ring holds. */
 static void take_in(void)
 {
 	double until = seconds() + WAIT_US * 1e-6;
@@ -98,6 +98,7 @@ static void ask(int line, int parent)
 		wr.wr.rdma.rkey = peer.rkey;
 		post_send_wr(&ends[i], &wr);
 	}
+	take_in();
 	raise(SIGSTOP);
 	for (int i = 0; i < QPS; i++)
 		assert_wc(next_wc(ends[i].cq), 0x5e4d, IBV_WC_SUCCESS);
