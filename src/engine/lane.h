@@ -30,6 +30,7 @@
 
 #include "base/timer.h"
 #include "engine/reply.h"
+#include "engine/vigil.h"
 #include "transport/packet.h"
 
 struct adapter;
@@ -111,7 +112,6 @@ struct lane {
 	struct timer_queue timers;
 	uint32_t seats;
 	uint64_t patience;
-	uint64_t linger_until; /* the thread looks until then; 0: never has */
 	struct udp_link *link;
 	struct samehost *samehost; /* in front of the link: its outbox is the lane's */
 	uint32_t spared;	   /* looks at the rings alone, since the last at a socket */
@@ -129,6 +129,7 @@ struct lane {
 	uint32_t late_count, unanswered, glances;
 	uint64_t clock; /* when the lane last looked at it */
 
+	struct vigil vigil; /* the thread's own */
 	int epoll_fd, kick_fd, timer_fd;
 	atomic_int
 	    call_fd; /* an epoll: sockets that wake the thread once though it naps; -1: none yet */

@@ -51,6 +51,14 @@ void lookout_slept(struct lookout *lookout, uint64_t took)
 		lookout->quick++;
 }
 
+void lookout_in_vain(struct lookout *lookout)
+{
+	lookout->misses = lookout->hits = lookout->quick = 0;
+	lookout->needed = lookout->needed ? 2 * lookout->needed : QUICK_MIN;
+	if (lookout->needed > NEEDED_MAX)
+		lookout->needed = NEEDED_MAX;
+}
+
 void lookout_looked(struct lookout *lookout, bool was_there)
 {
 	if (was_there) {
@@ -60,12 +68,8 @@ void lookout_looked(struct lookout *lookout, bool was_there)
 		return;
 	}
 	lookout->hits = 0;
-	if (++lookout->misses < MISSES_MAX)
-		return;
-	lookout->misses = lookout->quick = 0;
-	lookout->needed = lookout->needed ? 2 * lookout->needed : QUICK_MIN;
-	if (lookout->needed > NEEDED_MAX)
-		lookout->needed = NEEDED_MAX;
+	if (++lookout->misses == MISSES_MAX)
+		lookout_in_vain(lookout);
 }
 
 void lookout_not(struct lookout *lookout)

@@ -16,7 +16,7 @@
 
 enum { LOOKOUT_NS = 50000 }; /* the least patience */
 
-/* A channel's. Zeroed at first; under the channel's lock. */
+/* A channel's, under the channel's lock, or a thread's. Zeroed at first. */
 struct lookout {
 	uint32_t quick;	 /* waits in a row that were short */
 	uint32_t needed; /* of them, more than at first */
@@ -38,6 +38,9 @@ void lookout_slept(struct lookout *lookout, uint64_t took);
 
 /* The time for looking is over, or the event was there before. */
 void lookout_looked(struct lookout *lookout, bool was_there);
+
+/* To look was wrong, and is not to be tried again soon. */
+void lookout_in_vain(struct lookout *lookout);
 
 /* Others wait on the channel as well. */
 void lookout_not(struct lookout *lookout);

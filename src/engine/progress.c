@@ -48,8 +48,6 @@ enum {
 	SPARED_LOOKS = 64,	/* at a socket, while packets come through shared memory */
 	OWN_ROUNDS = 4,		/* of a lane that sends to itself, before others have their turn */
 	TAKE_ROUNDS = 64,
-	STREAM_PACKETS = 8, /* in a batch: there are more to come */
-	LINGER_NS = 50000,  /* what it takes to sleep and be woken, with both cores' doings */
 };
 
 /* ---- packets in ---- */
@@ -556,8 +554,6 @@ static unsigned int turn(struct lane *lane, bool is_thread)
 	bool was_ready = lane->ready;
 	unsigned int count = look_around(lane, now, is_thread), near = receive_near(lane, now);
 
-	if (is_thread && count >= STREAM_PACKETS)
-		lane->linger_until = now + LINGER_NS;
 	if (is_thread && count && !near && !was_ready && may_await_reply(lane))
 		lane->is_answering_later = lane->is_awaiting_reply = true;
 	else
@@ -586,27 +582,40 @@ void lane_will_sleep(struct lane *lane)
 
 /* ---- the lane's thread ---- */
 
-/*
- * True if a program has begun to poll. In a stream from another host the next batch comes sooner
- * than a thread wakes up: its sender waits for each answer. So it looks again for a while, after
- * each batch, before it sleeps.
- */
-static bool park(struct lane *lane)
+/* Until there is news. */
+static void sleep_at_sockets(struct lane *lane)
 {
 	struct epoll_event event;
-	bool is_quiet, lingers;
+	uint64_t since = lane_now();
+
+	epoll_wait(lane->epoll_fd, &event, 1, -1);
+	vigil_slept(&lane->vigil, lane_now() - since);
+}
+
+/* Who computes gets the core. */
+static void give_core(struct lane *lane)
+{
+	uint64_t since = lane_now();
+
+	sched_yield();
+	vigil_yielded(&lane->vigil, lane_now() - since);
+}
+
+/* True if a program has begun to poll. */
+static bool park(struct lane *lane)
+{
+	bool is_quiet, looks_again;
 
 	lane_lock(lane);
 	samehost_stay_awake(lane->samehost);
-	turn(lane, true);
-	lingers = lane->linger_until && lane_now() < lane->linger_until;
-	is_quiet = !lingers && samehost_fall_asleep(lane->samehost);
+	looks_again = vigil_goes_on(&lane->vigil, turn(lane, true), lane_now());
+	is_quiet = !looks_again && samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
-	if (lingers)
-		sched_yield();
-	if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
-	    !atomic_load(&lane->is_stopping))
-		epoll_wait(lane->epoll_fd, &event, 1, -1);
+	if (looks_again)
+		give_core(lane);
+	else if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
+		 !atomic_load(&lane->is_stopping))
+		sleep_at_sockets(lane);
 	return atomic_load(&lane->has_poller);
 }
 

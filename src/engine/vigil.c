@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rules of vigil.h, without a clock.
+ */
+#include "engine/vigil.h"
+#include "engine/yield.h"
+
+enum { STREAM_PACKETS = 8 }; /* in a batch: there are more to come */
+
+static void begin(struct vigil *vigil, unsigned int found, uint64_t now)
+{
+	if (found >= STREAM_PACKETS)
+		vigil->until = now + LOOKOUT_NS;
+	else if (lookout_may(&vigil->lookout))
+		vigil->until = now + lookout_patience(&vigil->lookout);
+	vigil->is_on = now < vigil->until;
+}
+
+static void learn(struct vigil *vigil, bool was_there)
+{
+	if (lookout_may(&vigil->lookout))
+		lookout_looked(&vigil->lookout, was_there);
+}
+
+bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now)
+{
+	if (found) {
+		if (vigil->is_on)
+			learn(vigil, true);
+		begin(vigil, found, now);
+	} else if (vigil->is_on && now >= vigil->until) {
+		learn(vigil, false);
+		vigil->is_on = false;
+	}
+	return vigil->is_on;
+}
+
+void vigil_yielded(struct vigil *vigil, uint64_t took)
+{
+	if (!yield_was_long(took))
+		return;
+	if (lookout_may(&vigil->lookout))
+		lookout_in_vain(&vigil->lookout);
+	vigil->is_on = false;
+	vigil->until = 0;
+}
+
+void vigil_slept(struct vigil *vigil, uint64_t took)
+{
+	lookout_slept(&vigil->lookout, took);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whether a lane's thread, when all is done, looks again for a while before it sleeps.
+ *
+ * In a stream from another host the next batch comes sooner than a thread wakes up, as its sender
+ * waits for each answer. And who asks one thing after another of a process that sleeps, for its
+ * memory by READs and atomics say, waits for a wake-up each time. So it looks again after a large
+ * batch, and where requests came soon after each other lately (lookout.h). Without a clock.
+ */
+#ifndef ENGINE_VIGIL_H
+#define ENGINE_VIGIL_H
+
+#include "engine/lookout.h"
+
+/* A thread's. Zeroed at first. */
+struct vigil {
+	struct lookout lookout;
+	uint64_t until;
+	bool is_on;
+};
+
+/* It looked and found so many packets: whether it is to look again. */
+bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now);
+
+/* Between two looks others had the core for so long. */
+void vigil_yielded(struct vigil *vigil, uint64_t took);
+
+/* It slept for so long. */
+void vigil_slept(struct vigil *vigil, uint64_t took);
+
+#endif

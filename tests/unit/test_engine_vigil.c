@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When a lane's thread looks again before it sleeps: vigil.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/vigil.h"
+
+enum { US = 1000, MS = 1000 * US };
+
+/* It sleeps for so long before each of some requests. */
+static void requests(struct vigil *vigil, int count, uint64_t each)
+{
+	for (int i = 0; i < count; i++)
+		vigil_slept(vigil, each);
+}
+
+static void after_a_packet_it_sleeps(void **state)
+{
+	struct vigil vigil = {0};
+
+	assert_false(vigil_goes_on(&vigil, 1, MS));
+	assert_false(vigil_goes_on(&vigil, 0, MS));
+	requests(&vigil, 10, MS);
+	assert_false(vigil_goes_on(&vigil, 1, 2 * MS));
+}
+
+static void after_a_batch_it_looks_for_a_while(void **state)
+{
+	struct vigil vigil = {0};
+
+	assert_true(vigil_goes_on(&vigil, 8, MS));
+	assert_true(vigil_goes_on(&vigil, 1, MS + 20 * US));
+	assert_true(vigil_goes_on(&vigil, 0, MS + 49 * US));
+	assert_false(vigil_goes_on(&vigil, 0, MS + 50 * US));
+	assert_false(vigil_goes_on(&vigil, 1, 2 * MS));
+}
+
+static void where_requests_come_soon_it_looks(void **state)
+{
+	struct vigil vigil = {0};
+	uint64_t now = MS;
+
+	requests(&vigil, 4, 40 * US);
+	for (int i = 0; i < 1000; i++, now += 10 * US) {
+		assert_true(vigil_goes_on(&vigil, 1, now));
+		assert_true(vigil_goes_on(&vigil, 0, now + 9 * US));
+	}
+}
+
+static void requests_that_stop_are_not_looked_for(void **state)
+{
+	struct vigil vigil = {0};
+
+	requests(&vigil, 4, 40 * US);
+	assert_true(vigil_goes_on(&vigil, 1, MS));
+	assert_false(vigil_goes_on(&vigil, 0, MS + 50 * US));
+	assert_false(vigil_goes_on(&vigil, 0, MS + 51 * US));
+	for (int i = 2; i <= 3; i++) {
+		assert_true(vigil_goes_on(&vigil, 1, (uint64_t)i * MS));
+		assert_false(vigil_goes_on(&vigil, 0, (uint64_t)i * MS + 50 * US));
+	}
+	assert_false(vigil_goes_on(&vigil, 1, 4 * MS)); /* three in vain */
+}
+
+static void beside_who_computes_it_sleeps(void **state)
+{
+	struct vigil vigil = {0};
+
+	requests(&vigil, 4, 40 * US);
+	assert_true(vigil_goes_on(&vigil, 1, MS));
+	vigil_yielded(&vigil, US);
+	assert_true(vigil_goes_on(&vigil, 0, MS + 10 * US));
+	vigil_yielded(&vigil, 3 * MS);
+	assert_false(vigil_goes_on(&vigil, 0, MS + 20 * US));
+	assert_false(vigil_goes_on(&vigil, 1, 5 * MS));
+	requests(&vigil, 4, 40 * US);
+	assert_false(vigil_goes_on(&vigil, 1, 6 * MS)); /* it takes longer now */
+	requests(&vigil, 4, 40 * US);
+	assert_true(vigil_goes_on(&vigil, 1, 7 * MS));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(after_a_packet_it_sleeps),
+	    cmocka_unit_test(after_a_batch_it_looks_for_a_while),
+	    cmocka_unit_test(where_requests_come_soon_it_looks),
+	    cmocka_unit_test(requests_that_stop_are_not_looked_for),
+	    cmocka_unit_test(beside_who_computes_it_sleeps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
