@@ -15,22 +15,28 @@
 #include "wire/headers.h"
 
 enum {
-	TURN_EVERY = 64,     /* glances: timers are looked at, and what else there is */
-	SPARED_LOOKS = 64,   /* at sockets, after a message (as in progress.c) */
-	UNANSWERED_MAX = 32, /* messages, then their ACK does not wait for company any more */
-	LATE_MAX = 8,	     /* QPs */
+	TURN_EVERY = 64,	/* glances: timers are looked at, and what else there is */
+	SPARED_LOOKS = 64,	/* at sockets, after a message (as in progress.c) */
+	UNANSWERED_MAX = 32,	/* messages, then their ACK does not wait for company any more */
+	LATE_MAX = 256,		/* QPs; then they have a turn each */
+	TIME_EVERY_NS = 100000, /* while a program polls: ACK timers start */
 };
 
 /* ---- for later ---- */
 
 static void note(struct lane *lane, struct seat *seat)
 {
-	if (seat->is_late || !transport_is_late(seat->qp))
-		return;
-	seat->is_late = true;
-	seat->next_late = lane->late;
-	lane->late = seat;
-	lane->late_count++;
+	if (!seat->is_untimed && transport_is_untimed(seat->qp)) {
+		seat->is_untimed = true;
+		seat->next_untimed = lane->untimed;
+		lane->untimed = seat;
+	}
+	if (!seat->is_late && transport_is_late(seat->qp)) {
+		seat->is_late = true;
+		seat->next_late = lane->late;
+		lane->late = seat;
+		lane->late_count++;
+	}
 }
 
 static void unlink_late(struct lane *lane, struct seat **link)
@@ -42,62 +48,98 @@ static void unlink_late(struct lane *lane, struct seat **link)
 	lane->late_count--;
 }
 
+static void unlink_untimed(struct seat **link)
+{
+	(*link)->is_untimed = false;
+	*link = (*link)->next_untimed;
+}
+
 void express_forget(struct lane *lane, struct seat *seat)
 {
-	for (struct seat **link = &lane->late; *link; link = &(*link)->next_late)
-		if (*link == seat) {
-			unlink_late(lane, link);
-			return;
-		}
+	struct seat **late = &lane->late, **untimed = &lane->untimed;
+
+	while (*late && *late != seat)
+		late = &(*late)->next_late;
+	if (*late)
+		unlink_late(lane, late);
+	while (*untimed && *untimed != seat)
+		untimed = &(*untimed)->next_untimed;
+	if (*untimed)
+		unlink_untimed(untimed);
+}
+
+/* Of what was acknowledged meanwhile there is nothing to do. */
+static void start_timers(struct lane *lane, uint64_t now)
+{
+	lane->timed_at = now;
+	while (lane->untimed) {
+		struct seat *seat = lane->untimed;
+
+		unlink_untimed(&lane->untimed);
+		if (!transport_is_untimed(seat->qp))
+			continue;
+		transport_time(seat->qp, now);
+		timer_set(&lane->timers, &seat->timer, transport_deadline(seat->qp));
+	}
 }
 
 void express_settle(struct lane *lane, uint64_t now)
 {
+	bool has_poller = atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
+
+	if (lane->untimed && (!has_poller || now >= lane->timed_at + TIME_EVERY_NS))
+		start_timers(lane, now);
 	while (lane->late) {
 		struct seat *seat = lane->late;
 
 		unlink_late(lane, &lane->late);
-		transport_time(seat->qp, now);
-		timer_set(&lane->timers, &seat->timer, transport_deadline(seat->qp));
 		if (transport_owes(seat->qp) || transport_waits(seat->qp))
 			lane_make_ready(lane, seat);
 	}
 	lane->unanswered = 0;
 }
 
-/* False if it needs its turn, or a bell. */
-static bool catch_up_with(struct lane *lane, struct qp *qp)
+/* The ACKs that were put together leave. False if that needs a bell. */
+static bool send_acks(struct lane *lane, struct express_acks *acks)
 {
-	struct outbox *outbox = samehost_outbox(lane->samehost);
-	bool owes = transport_owes(qp), waits = transport_waits(qp);
+	return !express_acks_send(acks) || samehost_is_heard(lane->samehost);
+}
 
-	if (!owes && !waits)
+/* False if it needs its turn, or a bell. */
+static bool catch_up_with(struct lane *lane, struct seat *seat, struct express_acks *acks)
+{
+	struct qp *qp = seat->qp;
+
+	if (transport_waits(qp)) {
+		if (!send_acks(lane, acks) || !express_advance(qp, acks->outbox) ||
+		    !samehost_is_heard(lane->samehost))
+			return false;
+		note(lane, seat);
+	}
+	if (!transport_owes(qp))
 		return true;
-	if (waits && !express_advance(qp, outbox))
+	if (!express_acks_take(acks, qp) && !send_acks(lane, acks))
 		return false;
-	if (transport_owes(qp) && !express_acknowledge(qp, outbox))
-		return false;
-	return samehost_is_heard(lane->samehost);
+	return express_acks_add(acks, qp);
 }
 
 /* What waits for room in a ring leaves, and ACKs that wait for company. False if one of the QPs
  * needs more than that. */
 static bool catch_up(struct lane *lane)
 {
+	struct express_acks acks = {.outbox = samehost_outbox(lane->samehost)};
 	struct seat **link = &lane->late;
+	bool is_done = true;
 
 	lane->unanswered = 0;
-	while (*link) {
-		struct qp *qp = (*link)->qp;
-
-		if (!catch_up_with(lane, qp))
-			return false;
-		if (transport_is_late(qp))
+	while (*link && is_done) {
+		is_done = catch_up_with(lane, *link, &acks);
+		if (transport_is_late((*link)->qp))
 			link = &(*link)->next_late;
 		else
 			unlink_late(lane, link);
 	}
-	return true;
+	return send_acks(lane, &acks) && is_done;
 }
 
 /* ---- verbs ---- */
@@ -206,14 +248,37 @@ struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ib
 	return wr;
 }
 
+static void taken(struct qp *qp, void *lane)
+{
+	note(lane, qp->seat);
+}
+
 static bool accept(const struct packet *packet, void *adapter, void *data)
 {
 	struct lane *lane = data;
-	struct qp *qp = transport_glance(adapter, packet, (uint8_t)lane->index, lane->clock);
+	struct glance glance = {(uint8_t)lane->index, lane->clock, taken, lane};
 
-	if (qp)
-		note(lane, qp->seat);
-	return qp;
+	return transport_glance(adapter, packet, &glance);
+}
+
+static unsigned int take(struct lane *lane, bool *has_more)
+{
+	unsigned int count = samehost_glance(lane->samehost, accept, lane, has_more);
+
+	lane->unanswered += count;
+	return count;
+}
+
+unsigned int express_look(struct lane *lane)
+{
+	unsigned int count;
+	bool has_more;
+
+	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+		return 0;
+	count = take(lane, &has_more);
+	catch_up(lane);
+	return count;
 }
 
 /* True if that was all there was to do. */
@@ -226,8 +291,7 @@ static bool look(struct lane *lane, bool *did)
 	    lane->late_count > LATE_MAX || ++lane->glances % TURN_EVERY == 0)
 		return false;
 	lane->is_telling_later = true;
-	count = samehost_glance(lane->samehost, accept, lane, &has_more);
-	lane->unanswered += count;
+	count = take(lane, &has_more);
 	if (count) {
 		lane->spared = SPARED_LOOKS;
 		*did = true;

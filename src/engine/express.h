@@ -23,7 +23,13 @@ struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ib
  * something came in. */
 bool express_glance(struct lane *lane, bool *did);
 
-/* The lane's lock is held for these. A turn: what was left for later is done, or has its turn. */
+/* The lane's lock is held for these. */
+
+/* Before a turn, where a program polls: takes the records that come first, and sends such as are
+ * due. So these need no turn of their QPs. The number that came in. */
+unsigned int express_look(struct lane *lane);
+
+/* A turn: what was left for later is done, or has its turn. */
 void express_settle(struct lane *lane, uint64_t now);
 void express_forget(struct lane *lane, struct seat *seat);
 

@@ -91,7 +91,7 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	if (error == 0) {
 		lane->samehost =
 		    samehost_open(udp_link_outbox(lane->link), engine->neighbours.is_off,
-				  engine->neighbours.has_express);
+				  engine->neighbours.has_express, (uint8_t)index);
 		lane->has_express = engine->neighbours.has_express;
 		error = lane->samehost ? 0 : -ENOMEM;
 	}

@@ -46,11 +46,12 @@ struct udp_link;
 struct seat {
 	struct lane *lane;
 	struct qp *qp;
-	struct timer timer;	/* under the lane's lock */
-	atomic_bool is_queued;	/* on `posted` or `ready` */
-	struct seat *next;	/* of those */
-	struct seat *next_late; /* of what express left for later; under the lane's lock */
-	bool is_late;
+	struct timer timer;    /* under the lane's lock */
+	atomic_bool is_queued; /* on `posted` or `ready` */
+	struct seat *next;     /* of those */
+	/* of what express.c left for later; under the lane's lock */
+	struct seat *next_late, *next_untimed;
+	bool is_late, is_untimed;
 	bool has_met; /* its peer's process, over shared memory; under the lane's lock */
 };
 
@@ -125,7 +126,9 @@ struct lane {
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */
 	struct stream stream;
 	bool has_express;
-	struct seat *late; /* QPs that express.c left something to do for */
+	struct seat *late;    /* QPs that express.c left something to do for */
+	struct seat *untimed; /* and those whose ACK timer is to start */
+	uint64_t timed_at;    /* when that was done last */
 	uint32_t late_count, unanswered, glances;
 	uint64_t clock; /* when the lane last looked at it */
 

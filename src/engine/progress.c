@@ -257,8 +257,9 @@ static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
  */
 static unsigned int look(struct lane *lane, uint64_t now, unsigned int *spent)
 {
-	unsigned int count = receive_near(lane, now);
+	unsigned int count = express_look(lane);
 
+	count += receive_near(lane, now);
 	*spent += 1;
 	if (count)
 		lane->spared = SPARED_LOOKS;
@@ -384,7 +385,7 @@ bool lane_run(struct lane *lane, uint64_t now)
 	uint32_t slot, way;
 
 	lane->clock = now;
-	if (lane->late)
+	if (lane->late || lane->untimed)
 		express_settle(lane, now);
 	did |= run_once(lane, now);
 	for (int i = 0; i < OWN_ROUNDS && samehost_has_own_news(lane->samehost); i++) {

@@ -62,6 +62,7 @@ struct channel {
 	int bell;
 	bool is_bell_lent;
 	bool is_touched;
+	uint8_t lane; /* that takes in what comes */
 };
 
 enum way_state {
@@ -88,6 +89,7 @@ struct samehost {
 	bool has_touched, is_full;
 	uint32_t poller;
 	bool is_off;
+	uint8_t lane;				  /* which this is */
 	uint8_t states[QPN_SLOTS][SAMEHOST_WAYS]; /* of a way without a channel */
 	uint16_t passed[QPN_SLOTS];		  /* packets that went elsewhere */
 	uint16_t wanted[WANTED_MAX];		  /* slot * SAMEHOST_WAYS + way */
@@ -304,6 +306,16 @@ static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_
 	return ring_reserve(&channel->out, size);
 }
 
+static bool is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
+{
+	const struct samehost *samehost =
+	    caa_container_of((struct outbox *)outbox, struct samehost, outbox);
+	const struct channel *channel =
+	    samehost->way_to[dest_qp >> QPN_SLOT_SHIFT][samehost_way(dest_qp)];
+
+	return channel && channel == samehost->reserved && has_address(channel, av);
+}
+
 static void commit_express(struct outbox *outbox, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
@@ -462,6 +474,7 @@ static bool take_address(struct channel *channel, const void *bytes, size_t leng
 	    .flow_label = address.flow_label,
 	    .traffic_class = address.traffic_class,
 	    .hop_limit = address.hop_limit,
+	    .lane = channel->lane,
 	};
 	channel->ifindex = address.ifindex;
 	channel->owner = NULL;
@@ -616,7 +629,8 @@ bool samehost_has_peers_here(const struct samehost *samehost, uint32_t poller)
 
 /* ---- life ---- */
 
-struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_express)
+struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_express,
+			       uint8_t lane)
 {
 	struct samehost *samehost = calloc(1, sizeof(*samehost));
 
@@ -629,9 +643,11 @@ struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_e
 	if (has_express) {
 		samehost->outbox.reserve_express = reserve_express;
 		samehost->outbox.commit_express = commit_express;
+		samehost->outbox.is_along = is_along;
 	}
 	samehost->elsewhere = elsewhere;
 	samehost->is_off = is_off;
+	samehost->lane = lane;
 	return samehost;
 }
 
@@ -679,6 +695,7 @@ int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t sl
 		samehost->channel_room = room;
 	}
 	samehost->channels[samehost->channel_count++] = channel;
+	channel->lane = samehost->lane;
 	atomic_store(&channel->side->is_watching, 1);
 	atomic_store(&channel->side->poller, samehost->poller);
 	if (channel->out.memory == channel->in.memory)

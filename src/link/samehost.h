@@ -59,9 +59,10 @@ void channel_set_reach(struct channel *channel, int lifeline, struct reach *reac
 /* In the child of a fork: closes descriptors alone; the memory did not come along. */
 void channel_abandon(struct channel *channel);
 
-/* `elsewhere` is for all that has no channel; with `is_off` nothing ever has. NULL without memory.
- */
-struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_express);
+/* That of this lane. `elsewhere` is for all that has no channel; with `is_off` nothing ever has.
+ * NULL without memory. */
+struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_express,
+			       uint8_t lane);
 void samehost_close(struct samehost *samehost); /* with all its channels */
 void samehost_abandon(struct samehost *samehost);
 

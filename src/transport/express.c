@@ -17,12 +17,6 @@ static bool is_message(enum ibv_wr_opcode opcode)
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-static bool owes_plain_ack(const struct responder *responder)
-{
-	return responder->is_owed && aeth_kind(responder->syndrome) == AETH_ACK &&
-	       !responder->job_count && !responder->is_reporting && !responder->owes_sign;
-}
-
 /* Nothing of what has left is to go again, and the peer waits for no answer that a message would
  * overtake. */
 static bool is_open(const struct qp *qp)
@@ -33,7 +27,7 @@ static bool is_open(const struct qp *qp)
 	       requester->psn == requester->end && requester->rnr_deadline == NO_DEADLINE &&
 	       !requester->has_failed && !requester->recovery && !requester->responses &&
 	       !requester->has_credits && !qp->attr.rate_limit &&
-	       (!responder_has_work(qp) || owes_plain_ack(qp->responder));
+	       (!responder_has_work(qp) || express_owes(qp->responder));
 }
 
 bool express_is_free(const struct qp *qp)
@@ -115,19 +109,6 @@ static bool queue(struct qp *qp, const struct ibv_send_wr *wr)
 	return true;
 }
 
-/* The ACK that is owed goes along. */
-static uint32_t add_ack(struct qp *qp, struct express *express)
-{
-	struct responder *responder = qp->responder;
-
-	if (!owes_plain_ack(responder))
-		return 0;
-	express->ack = responder->answer_psn;
-	responder->is_owed = false;
-	qp->requester->counters.acks_sent++;
-	return EXPRESS_ACK;
-}
-
 static void sent(struct qp *qp, uint32_t length, bool has_imm)
 {
 	struct requester *requester = qp->requester;
@@ -179,7 +160,7 @@ static enum step send(struct qp *qp, struct outbox *outbox)
 		return STEP_STUCK;
 	flags |= has_imm ? EXPRESS_IMM : 0;
 	flags |= wqe->flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
-	flags |= add_ack(qp, express);
+	flags |= express_add_ack(qp, &express->ack); /* what is owed goes along */
 	express->to = qp->attr.dest_qp_num | flags << 24;
 	express->psn = wqe->first_psn = wqe->last_psn = requester->end;
 	express->imm = wqe->imm_data;
@@ -245,23 +226,6 @@ struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct o
 		wr = post(qp, wr, outbox);
 	sq_commit(qp);
 	return wr;
-}
-
-bool express_acknowledge(struct qp *qp, struct outbox *outbox)
-{
-	struct express *express;
-
-	if (!owes_plain_ack(qp->responder) || !outbox->reserve_express)
-		return false;
-	express = outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num, sizeof(*express));
-	if (!express)
-		return false;
-	express->to = qp->attr.dest_qp_num | add_ack(qp, express) << 24;
-	express->pkey = qp->pkey;
-	outbox->commit_express(outbox, sizeof(*express));
-	qp->requester->counters.sent_packets++;
-	qp->requester->counters.sent_bytes += opcode_get(OP_ACKNOWLEDGE)->header_bytes;
-	return true;
 }
 
 /* ---- what a record stands for ---- */

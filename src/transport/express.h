@@ -27,6 +27,7 @@
 
 struct adapter;
 struct qp;
+struct responder;
 struct send_queue;
 struct wire_packet;
 
@@ -42,6 +43,7 @@ enum express_flags {
 	EXPRESS_MESSAGE = 2,
 	EXPRESS_IMM = 4,
 	EXPRESS_SOLICITED = 8,
+	EXPRESS_MANY = 16, /* behind the head are further ACKs, of other QPs; no message */
 };
 
 /* The head of a record, in the byte order of the host; the payload follows. */
@@ -53,6 +55,15 @@ struct express {
 	uint16_t pkey;
 	uint16_t reserved;
 };
+
+/* One of those. */
+struct express_ack {
+	uint32_t to; /* QP number */
+	uint32_t ack;
+};
+
+/* Five slots of a ring: an ACK takes the seventh part of a cache line. */
+enum { EXPRESS_ACKS = 37 };
 
 static inline uint32_t express_qpn(const struct express *express)
 {
@@ -100,10 +111,32 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 			 uint64_t now);
 
 /*
- * The ACK that is owed, as a record. False if there is no room, or if something else has to be
- * answered: then the QP needs its turn.
+ * ACKs that are owed, of several QPs in a record: begun by zeros and an outbox. While
+ * express_acks_take() is true of a QP its ACK may be added; that is false if there is no room, or
+ * if something else has to be answered: then the QP needs its turn. Nothing else may be reserved
+ * until express_acks_send(), which says how many that were.
  */
+struct express_acks {
+	struct outbox *outbox;
+	struct express *record; /* NULL: none is begun */
+	uint32_t count;
+};
+
+bool express_acks_take(const struct express_acks *acks, const struct qp *qp);
+bool express_acks_add(struct express_acks *acks, struct qp *qp);
+uint32_t express_acks_send(struct express_acks *acks);
+
+/* The same of one QP. */
 bool express_acknowledge(struct qp *qp, struct outbox *outbox);
+
+/* Nothing but an ACK is owed; and it goes along with a record: its flag, or 0. */
+bool express_owes(const struct responder *responder);
+uint32_t express_add_ack(struct qp *qp, uint32_t *ack);
+
+/* How many ACKs a record of EXPRESS_MANY brings, and one of them as a record of its own. */
+uint32_t express_count_acks(const struct packet *packet);
+struct express express_ack_at(const struct packet *packet, const struct express *head,
+			      uint32_t index);
 
 /* Of a work request, with the send queue's lock: whether anything is in its way (all that was
  * posted has left, for one), whether it is of the kind, whether there is room. */

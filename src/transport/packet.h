@@ -58,6 +58,9 @@ struct outbox {
 	void *(*reserve_express)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 				 size_t size);
 	void (*commit_express)(struct outbox *outbox, size_t size);
+
+	/* Whether a record to that QP would go where the one does that is reserved. */
+	bool (*is_along)(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 };
 
 #endif

@@ -204,28 +204,45 @@ static void receive_multicast(struct qp *qp, void *data)
 		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
 }
 
-/* The head of a record is copied: its sender could still change it. */
-static struct qp *find_express(struct adapter *adapter, const struct packet *packet,
-			       struct express *express)
+static struct qp *find_express(struct adapter *adapter, const struct express *express)
 {
-	struct qp *qp;
+	struct qp *qp = adapter_find_qp(adapter, express_qpn(express));
 
-	if (packet->length < sizeof(*express))
-		return NULL;
-	memcpy(express, packet->bth, sizeof(*express));
-	qp = adapter_find_qp(adapter, express_qpn(express));
 	if (qp && atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RESET)
 		return NULL;
 	return qp;
 }
 
-struct qp *transport_glance(struct adapter *adapter, const struct packet *packet, uint8_t lane,
-			    uint64_t now)
+static bool glance_at(struct adapter *adapter, const struct packet *packet,
+		      const struct express *express, const struct glance *glance)
 {
-	struct express express;
-	struct qp *qp = find_express(adapter, packet, &express);
+	struct qp *qp = find_express(adapter, express);
 
-	return qp && qp->lane == lane && express_take(qp, packet, &express, now) ? qp : NULL;
+	if (!qp || qp->lane != glance->lane || !express_take(qp, packet, express, glance->now))
+		return false;
+	glance->taken(qp, glance->data);
+	return true;
+}
+
+/* The head of a record is copied: its sender could still change it. */
+bool transport_glance(struct adapter *adapter, const struct packet *packet,
+		      const struct glance *glance)
+{
+	struct express head, one;
+	uint32_t count;
+
+	if (packet->length < sizeof(head))
+		return false;
+	memcpy(&head, packet->bth, sizeof(head));
+	if (!(express_flags(&head) & EXPRESS_MANY))
+		return glance_at(adapter, packet, &head, glance);
+	count = express_count_acks(packet);
+	for (uint32_t i = 0; i < count; i++) {
+		one = express_ack_at(packet, &head, i);
+		if (!glance_at(adapter, packet, &one, glance))
+			return false;
+	}
+	return true;
 }
 
 /* As bytes, for it may be kept as such (hold.h). */
@@ -250,26 +267,57 @@ static void receive_packed(struct qp *qp, const struct packet *record, struct wi
 		receive(qp, &packet, wire, now, outbox);
 }
 
+static void receive_one(struct qp *qp, const struct packet *packet, const struct express *express,
+			uint64_t now, struct outbox *outbox)
+{
+	struct wire_packet wire;
+
+	if (express_take(qp, packet, express, now)) {
+		transport_time(qp, now);
+		qp->adapter->host->schedule(qp->adapter, qp);
+		return;
+	}
+	if (express_ack_packet(express, &wire))
+		receive_packed(qp, packet, &wire, now, outbox);
+	if (express_request_packet(express, packet, &wire))
+		receive_packed(qp, packet, &wire, now, outbox);
+}
+
+/* Of another lane's QP an ACK is lost: who keeps to the rules does not bring it here. */
+static void receive_acks(struct adapter *adapter, const struct packet *packet,
+			 const struct express *head, uint64_t now, struct outbox *outbox)
+{
+	uint32_t count = express_count_acks(packet);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct express one = express_ack_at(packet, head, i);
+		struct qp *qp = find_express(adapter, &one);
+
+		if (qp && qp->lane == packet->lane)
+			receive_one(qp, packet, &one, now, outbox);
+		else
+			atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
+	}
+}
+
 static struct qp *receive_express(struct adapter *adapter, const struct packet *packet,
 				  uint64_t now, struct outbox *outbox)
 {
-	struct wire_packet wire;
-	struct express express;
-	struct qp *qp = find_express(adapter, packet, &express);
+	struct express express = {0};
+	struct qp *qp = NULL;
 
-	if (!qp) {
-		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
+	if (packet->length >= sizeof(express)) {
+		memcpy(&express, packet->bth, sizeof(express));
+		qp = find_express(adapter, &express);
+	}
+	if (express_flags(&express) & EXPRESS_MANY) {
+		receive_acks(adapter, packet, &express, now, outbox);
 		return NULL;
 	}
-	if (express_take(qp, packet, &express, now)) {
-		transport_time(qp, now);
-		adapter->host->schedule(adapter, qp);
-		return qp;
-	}
-	if (express_ack_packet(&express, &wire))
-		receive_packed(qp, packet, &wire, now, outbox);
-	if (express_request_packet(&express, packet, &wire))
-		receive_packed(qp, packet, &wire, now, outbox);
+	if (qp)
+		receive_one(qp, packet, &express, now, outbox);
+	else
+		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
 	return qp;
 }
 
@@ -370,10 +418,14 @@ bool transport_waits(const struct qp *qp)
 
 bool transport_is_late(const struct qp *qp)
 {
+	return qp->responder->is_owed || transport_waits(qp);
+}
+
+bool transport_is_untimed(const struct qp *qp)
+{
 	const struct requester *requester = qp->requester;
 
-	return qp->responder->is_owed || transport_waits(qp) ||
-	       (requester->is_untimed && requester->una != requester->end);
+	return requester->is_untimed && requester->una != requester->end;
 }
 
 void transport_time(struct qp *qp, uint64_t now)

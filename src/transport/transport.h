@@ -139,20 +139,29 @@ struct transport_counters {
 const struct transport_counters *transport_counters(const struct qp *qp);
 
 /*
- * A record of the express path, for who makes progress without the time: the QP that it was for, or
- * NULL, and then nothing has changed and transport_receive() has to take it. `now` is about what
- * completions are told, no more. The QP is not scheduled: see transport_is_late().
+ * A record of the express path, for who makes progress without the time. `taken` is told of each QP
+ * that it was for. False if transport_receive() has to take it, to which ACKs that were taken of it
+ * are duplicates. `now` is about what completions are told, no more. No QP is scheduled: see
+ * transport_is_late().
  */
-struct qp *transport_glance(struct adapter *adapter, const struct packet *packet, uint8_t lane,
-			    uint64_t now);
+struct glance {
+	uint8_t lane;
+	uint64_t now;
+	void (*taken)(struct qp *qp, void *data);
+	void *data;
+};
+
+bool transport_glance(struct adapter *adapter, const struct packet *packet,
+		      const struct glance *glance);
 
 /*
  * What the express path leaves to its host: an ACK that is owed, which the next message to the peer
- * takes along, what waits in the send queue (transport_waits()), and an ACK timer that starts when
- * the time is known.
+ * takes along, and what waits in the send queue (transport_waits()); and an ACK timer that starts
+ * when the time is known.
  */
 bool transport_waits(const struct qp *qp);
 bool transport_is_late(const struct qp *qp);
+bool transport_is_untimed(const struct qp *qp);
 void transport_time(struct qp *qp, uint64_t now);
 
 /* When transport_run() is due at the latest; NO_DEADLINE if nothing waits for the time to pass. */

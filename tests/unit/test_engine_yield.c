@@ -100,7 +100,7 @@ static void to_yield_is_tried_ever_later_until_it_pays(void **state)
 
 static struct samehost *make_side(void *memory, unsigned int flags)
 {
-	struct samehost *samehost = samehost_open(NULL, false, false);
+	struct samehost *samehost = samehost_open(NULL, false, false, 0);
 	struct channel *channel = channel_open(memory, flags, -1);
 
 	assert_non_null(samehost);

@@ -305,8 +305,8 @@ static void open_hosts(struct hosts *h)
 	struct av av = av_to(2);
 
 	memset(&seen, 0, sizeof(seen));
-	h->a = samehost_open(&elsewhere, false, true);
-	h->b = samehost_open(&elsewhere, false, true);
+	h->a = samehost_open(&elsewhere, false, true, 0);
+	h->b = samehost_open(&elsewhere, false, true, 0);
 	h->bell = eventfd(0, EFD_NONBLOCK);
 	h->memory = map(channel_bytes());
 	h->at_a = channel_open(h->memory, CHANNEL_OFFERED, dup(h->bell));
@@ -392,7 +392,7 @@ static void what_wants_a_channel_waits_until_that_is_settled(void **state)
 
 static void off_is_off(void **state)
 {
-	struct samehost *lane = samehost_open(&elsewhere, true, false);
+	struct samehost *lane = samehost_open(&elsewhere, true, false, 0);
 	uint32_t slot, way;
 
 	(void)state;
@@ -430,9 +430,29 @@ static void a_sleeper_is_woken_and_a_full_ring_told_of(void **state)
 	close_hosts(&h);
 }
 
+static void records_go_along_to_where_the_last_one_went(void **state)
+{
+	struct hosts h;
+	struct av av = av_to(2), other = av;
+	struct outbox *outbox;
+
+	(void)state;
+	open_hosts(&h);
+	outbox = samehost_outbox(h.a);
+	assert_false(outbox->is_along(outbox, &av, DEST_QP));
+	assert_non_null(outbox->reserve_express(outbox, &av, DEST_QP, 40));
+	assert_true(outbox->is_along(outbox, &av, DEST_QP));
+	assert_true(outbox->is_along(outbox, &av, DEST_QP + SAMEHOST_WAYS));
+	assert_false(outbox->is_along(outbox, &av, DEST_QP + 1)); /* another lane's */
+	other.traffic_class ^= 1;
+	assert_false(outbox->is_along(outbox, &other, DEST_QP));
+	outbox->commit_express(outbox, 40);
+	close_hosts(&h);
+}
+
 static void a_lane_may_send_to_itself(void **state)
 {
-	struct samehost *lane = samehost_open(&elsewhere, false, true);
+	struct samehost *lane = samehost_open(&elsewhere, false, true, 0);
 	struct channel *channel = channel_open(map(channel_bytes()), CHANNEL_OWN, -1);
 	struct av av = av_to(1);
 
@@ -463,6 +483,7 @@ int main(void)
 	    cmocka_unit_test(what_wants_a_channel_waits_until_that_is_settled),
 	    cmocka_unit_test(off_is_off),
 	    cmocka_unit_test(a_sleeper_is_woken_and_a_full_ring_told_of),
+	    cmocka_unit_test(records_go_along_to_where_the_last_one_went),
 	    cmocka_unit_test(a_lane_may_send_to_itself),
 	};
 

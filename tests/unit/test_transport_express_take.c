@@ -378,10 +378,10 @@ static void the_timer_starts_when_the_time_is_known(void **state)
 
 	assert_null(express_post(pair->a.qp, &wr, &pair->a.outbox));
 	assert_int_equal(transport_deadline(pair->a.qp), NO_DEADLINE);
-	assert_true(transport_is_late(pair->a.qp));
+	assert_true(transport_is_untimed(pair->a.qp));
 	pair->now += 1000000000;
 	transport_time(pair->a.qp, pair->now);
-	assert_false(transport_is_late(pair->a.qp));
+	assert_false(transport_is_untimed(pair->a.qp));
 	assert_true(transport_deadline(pair->a.qp) > pair->now);
 	assert_int_not_equal(transport_deadline(pair->a.qp), NO_DEADLINE);
 }
@@ -470,6 +470,134 @@ static void an_empty_cq_gives_what_completes_to_who_polls(void **state)
 	assert_int_equal(pair->b.cq->arm, CQ_NOT_ARMED);
 }
 
+/* ---- ACKs of several QPs together: here each is this one's ---- */
+
+/* B has received 1 and 2, and sends an ACK for each. */
+static void owe_two(struct pair *pair, struct express_acks *acks)
+{
+	struct responder *responder = pair->b.qp->responder;
+	uint32_t last;
+
+	receive(pair, 1);
+	receive(pair, 2);
+	pair_run(pair);
+	send(pair, 1);
+	send(pair, 2);
+	pair_deliver(pair);
+	last = responder->answer_psn;
+	for (int i = 1; i >= 0; i--) {
+		responder->is_owed = true;
+		responder->answer_psn = psn_add(last, -i);
+		assert_true(express_acks_take(acks, pair->b.qp));
+		assert_true(express_acks_add(acks, pair->b.qp));
+		assert_false(express_acks_add(acks, pair->b.qp)); /* nothing is owed */
+	}
+	pair_expect_trace(pair, "A express 0\nA express 1\n");
+	assert_int_equal(express_acks_send(acks), 2);
+	assert_int_equal(express_acks_send(acks), 0);
+	pair_expect_trace(pair, "B express many ACK 0\n");
+}
+
+static void acks_go_together(void **state)
+{
+	struct pair *pair = *state;
+	struct express_acks acks = {.outbox = &pair->b.outbox};
+
+	owe_two(pair, &acks);
+	assert_false(transport_is_late(pair->b.qp));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	pair_expect_trace(pair, "");
+	assert_int_equal(pair->glances, 3);
+	assert_int_equal(pair->a.qp->requester->counters.acks_received, 2);
+	assert_int_equal(pair->b.qp->requester->counters.acks_sent, 2);
+	expect_coherent(pair);
+}
+
+static void each_of_them_is_taken_even_if_one_cannot_be(void **state)
+{
+	struct pair *pair = *state;
+	struct express_acks acks = {.outbox = &pair->b.outbox};
+
+	receive(pair, 3);
+	owe_two(pair, &acks);
+	((struct express_ack *)(pair->packets[pair->first].bytes + sizeof(struct express)))->to ^=
+	    1;
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect_none(&pair->a);
+	assert_int_equal(atomic_load(&pair->a.adapter.no_qp), 1);
+	assert_int_equal(pair->a.qp->requester->counters.ghosts, 1); /* the first, once more */
+	send(pair, 3);
+	pair_run(pair);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 3, IBV_WC_SUCCESS);
+	expect_coherent(pair);
+}
+
+static void of_another_lane_they_are_left_alone(void **state)
+{
+	struct pair *pair = *state;
+	struct express_acks acks = {.outbox = &pair->b.outbox};
+
+	owe_two(pair, &acks);
+	pair->a.qp->lane = 1;
+	pair_deliver(pair);
+	side_expect_none(&pair->a);
+	assert_int_equal(atomic_load(&pair->a.adapter.no_qp), 2);
+	pair->a.qp->lane = 0;
+	pair_run_out(pair); /* asked for when the timer has run out */
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	expect_coherent(pair);
+}
+
+static int cut_in_two(struct pair *pair, struct side *from, struct flying *packet)
+{
+	(void)pair, (void)from;
+	packet->size -= packet->is_express && from->name == 'B' ? 3 : 0;
+	return 1;
+}
+
+static void half_an_ack_is_none(void **state)
+{
+	struct pair *pair = *state;
+	struct express_acks acks = {.outbox = &pair->b.outbox};
+
+	pair->meddle = cut_in_two;
+	owe_two(pair, &acks);
+	pair_deliver(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect_none(&pair->a);
+	pair_run_out(pair);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	expect_coherent(pair);
+}
+
+static void a_record_holds_so_many(void **state)
+{
+	struct pair *pair = *state;
+	struct express_acks acks = {.outbox = &pair->b.outbox};
+
+	receive(pair, 1);
+	pair_run(pair);
+	send(pair, 1);
+	pair_deliver(pair);
+	for (int i = 0; i < EXPRESS_ACKS; i++) {
+		assert_true(express_acks_take(&acks, pair->b.qp));
+		pair->b.qp->responder->is_owed = true; /* as one of many QPs would */
+		assert_true(express_acks_add(&acks, pair->b.qp));
+	}
+	assert_false(express_acks_take(&acks, pair->b.qp));
+	assert_int_equal(express_acks_send(&acks), EXPRESS_ACKS);
+	assert_true(express_acks_take(&acks, pair->b.qp));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect_none(&pair->a);
+	expect_coherent(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +621,11 @@ int main(void)
 	    express_test(the_timer_starts_when_the_time_is_known),
 	    express_test(both_ends_at_once),
 	    express_test(an_empty_cq_gives_what_completes_to_who_polls),
+	    express_test(acks_go_together),
+	    express_test(each_of_them_is_taken_even_if_one_cannot_be),
+	    express_test(of_another_lane_they_are_left_alone),
+	    express_test(half_an_ack_is_none),
+	    express_test(a_record_holds_so_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,8 @@ static inline void pair_trace_express(struct pair *pair, const struct side *from
 {
 	const struct side *peer = from == &pair->a ? &pair->b : &pair->a;
 
-	pair_note(pair, "%c express", from->name);
+	pair_note(pair, "%c express%s", from->name,
+		  express_flags(express) & EXPRESS_MANY ? " many" : "");
 	if (express_flags(express) & EXPRESS_MESSAGE)
 		pair_note(pair, " %d", psn_diff(express->psn, from->psn));
 	if (express_flags(express) & EXPRESS_ACK)
@@ -246,6 +247,12 @@ static inline void *pair_reserve_express(struct outbox *outbox, const struct av 
 	return pair_reserve(outbox, av, dest_qp, size);
 }
 
+static inline bool pair_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
+{
+	(void)outbox, (void)av, (void)dest_qp;
+	return true;
+}
+
 static inline void pair_commit_express(struct outbox *outbox, size_t size)
 {
 	pair_commit_as(outbox, size, true);
@@ -261,6 +268,7 @@ static inline void side_init(struct pair *pair, struct side *side, char name,
 	if (options->has_express) {
 		side->outbox.reserve_express = pair_reserve_express;
 		side->outbox.commit_express = pair_commit_express;
+		side->outbox.is_along = pair_is_along;
 	}
 	side->gid.raw[10] = side->gid.raw[11] = 0xff;
 	side->gid.raw[12] = 10;
@@ -474,6 +482,14 @@ static inline void pair_free(struct pair *pair)
 	free(pair);
 }
 
+static inline void side_glanced(struct qp *qp, void *data)
+{
+	struct side *side = data;
+
+	transport_time(qp, side->pair->now);
+	pair_schedule(&side->adapter, qp);
+}
+
 static inline void side_receive(struct side *side, const struct flying *flying)
 {
 	uint8_t *exact = malloc(flying->size); /* so that a sanitizer sees a read behind it */
@@ -484,15 +500,13 @@ static inline void side_receive(struct side *side, const struct flying *flying)
 				.dgid = flying->av.dgid,
 				.traffic_class = flying->av.traffic_class | flying->av.ecn,
 				.hop_limit = 64};
+	struct glance glance = {.now = side->pair->now, .taken = side_glanced, .data = side};
 
 	memcpy(exact, flying->bytes, flying->size);
-	if (packet.is_express && transport_glance(&side->adapter, &packet, 0, side->pair->now)) {
+	if (packet.is_express && transport_glance(&side->adapter, &packet, &glance))
 		side->pair->glances++;
-		transport_time(side->qp, side->pair->now);
-		pair_schedule(&side->adapter, side->qp);
-	} else {
+	else
 		transport_receive(&side->adapter, &packet, side->pair->now, &side->outbox);
-	}
 	free(exact);
 }
 
