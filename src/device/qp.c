@@ -10,6 +10,7 @@
 #include <infiniband/tm_types.h>
 #include <infiniband/verbatim.h>
 
+#include "base/lines.h"
 #include "device/adapter.h"
 #include "device/buffer.h"
 #include "device/cq.h"
@@ -405,7 +406,7 @@ int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		pd = NULL;
 	clear_unused(attr);
-	new = calloc(1, sizeof(*new));
+	new = lines_alloc(sizeof(*new));
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a QP");
 	fill(new, pd, attr);
@@ -432,7 +433,7 @@ free_qp:
 struct qp *qp_create_branch(struct adapter *adapter, struct xrc_domain *domain, uint32_t number)
 {
 	const struct ibv_qp_init_attr_ex none = {.qp_type = IBV_QPT_XRC_RECV};
-	struct qp *new = calloc(1, sizeof(*new));
+	struct qp *new = lines_alloc(sizeof(*new));
 
 	if (!new || queues_init(new, &none)) {
 		free(new);

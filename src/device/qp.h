@@ -80,7 +80,7 @@ struct send_wqe {
 
 struct send_queue {
 	pthread_spinlock_t lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
-	char *ring;
+	char *ring;		 /* at the beginning of a cache line */
 	size_t stride;
 	uint32_t max_wr, max_sge, max_inline;
 	uint32_t ring_mask; /* its size, a power of two, less one: max_wr, or more with `own` */
@@ -95,24 +95,42 @@ struct qp {
 		struct ibv_qp ibv; /* first */
 		struct ibv_qp_ex ibv_ex;
 	};
+	/* what each message looks at comes first, in as few cache lines as may be */
 	struct adapter *adapter;
 	struct pd *pd;		      /* NULL: XRC_RECV, whose SRQs have one each */
 	struct cq *send_cq, *recv_cq; /* NULL: XRC has one at most */
 	struct srq *srq;	      /* NULL: its own queue, `rq` */
-	struct xrcd *xrcd;	      /* XRC_RECV: as it was created with; NULL when let go */
-	struct xrc_domain *domain;    /* XRC_RECV: where its SRQs are */
-	uint32_t number;	      /* 24 bits, slot included */
+	struct requester *requester;
+	struct responder *responder;
+	struct seat *seat; /* the engine's: the lane, ready list and timer */
 	enum ibv_qp_type type;
+	uint32_t number; /* 24 bits, slot included */
+	/* under the lane's lock; `state` is peeked at by posting */
+	_Atomic(enum ibv_qp_state) state;
+	uint16_t pkey; /* value at attr.pkey_index */
+	uint8_t lane;  /* its number, set by the host at creation; a simulation has lane 0 alone */
 	bool sq_sig_all;
+	bool has_communicated; /* IBV_EVENT_COMM_EST was raised or is not due */
+	bool is_draining;      /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
+	bool is_published;     /* by the host: peers reach memory through it */
+	struct send_queue sq;
+	uint32_t mtu;		 /* path MTU in bytes; UD: the port's */
+	struct ledger *ledger;	 /* what others may have to go on from: kept up to date; or NULL */
+	struct ibv_qp_attr attr; /* what ibv_modify_qp() set, the state and PSNs aside */
+	struct av av;		 /* of a connected QP */
+	struct comp_cntr *counters[COMP_CNTR_OPS];
+	struct recv_queue rq;
+
+	struct xrcd *xrcd;	   /* XRC_RECV: as it was created with; NULL when let go */
+	struct xrc_domain *domain; /* XRC_RECV: where its SRQs are */
 	struct wq_table *wq_table; /* RAW_PACKET: where it receives instead; NULL: as others do */
 	uint8_t hash_key[TOEPLITZ_KEY];
 	uint64_t hash_fields;
 	bool strips_vlan;
 	atomic_uint flows;  /* that lead here */
 	atomic_uint groups; /* multicast groups that it is attached to */
+	uint32_t max_burst; /* bytes, of attr.rate_limit */
 	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
-	struct seat *seat; /* the engine's: the lane, ready list and timer */
-	uint8_t lane; /* its number, set by the host at creation; a simulation has lane 0 alone */
 
 	/* XRC_RECV with SRQs in other processes; under the lane's lock */
 	struct home *home;	 /* the engine's: where its packets go; NULL: all are for us */
@@ -121,24 +139,6 @@ struct qp {
 	struct opening *opening; /* the engine's: this only stands for a QP of another process */
 	struct qp *stand_in;	 /* of a QP that we took over: what the program has open */
 	atomic_bool is_orphan;	 /* a stand-in whose QP is gone */
-	struct ledger *ledger;	 /* what others may have to go on from: kept up to date; or NULL */
-
-	struct send_queue sq;
-	struct recv_queue rq;
-
-	/* under the lane's lock; `state` is peeked at by posting */
-	_Atomic(enum ibv_qp_state) state;
-	bool is_draining;	 /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
-	struct ibv_qp_attr attr; /* what ibv_modify_qp() set, the state and PSNs aside */
-	struct av av;		 /* of a connected QP */
-	uint16_t pkey;		 /* value at attr.pkey_index */
-	uint32_t mtu;		 /* path MTU in bytes; UD: the port's */
-	bool has_communicated;	 /* IBV_EVENT_COMM_EST was raised or is not due */
-	bool is_published;	 /* by the host: peers reach memory through it */
-	uint32_t max_burst;	 /* bytes, of attr.rate_limit */
-	struct comp_cntr *counters[COMP_CNTR_OPS];
-	struct requester *requester;
-	struct responder *responder;
 };
 
 static inline struct qp *qp_of(struct ibv_qp *ibv)

@@ -46,13 +46,13 @@ struct udp_link;
 struct seat {
 	struct lane *lane;
 	struct qp *qp;
-	struct timer timer;    /* under the lane's lock */
-	atomic_bool is_queued; /* on `posted` or `ready` */
-	struct seat *next;     /* of those */
-	/* of what express.c left for later; under the lane's lock */
-	struct seat *next_late, *next_untimed;
+	struct seat *next;     /* of those `posted` or `ready` */
+	atomic_bool is_queued; /* on either */
+	/* under the lane's lock */
+	bool has_met; /* its peer's process, over shared memory */
 	bool is_late, is_untimed;
-	bool has_met; /* its peer's process, over shared memory; under the lane's lock */
+	struct seat *next_late, *next_untimed; /* of what express.c left for later */
+	struct timer timer;
 };
 
 /* A socket that the lane receives from. */

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/lines.h"
 #include "device/cq.h"
 #include "device/mcast.h"
 #include "device/pd.h"
@@ -94,7 +95,7 @@ static int take_seat(struct qp *qp)
 {
 	struct engine *engine = station_of(qp->adapter)->engine;
 	struct lane *lane = engine->lanes[steer_lane(qp->number, engine->lane_count)];
-	struct seat *seat = calloc(1, sizeof(*seat));
+	struct seat *seat = lines_alloc(sizeof(*seat));
 	int error;
 
 	if (!seat)

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/lines.h"
 #include "link/ring.h"
 
 enum {
@@ -77,16 +78,6 @@ static bool has_units(struct ring_producer *p, uint32_t units)
 	return p->bulk_tail - p->bulk_seen + units <= RING_BULK_UNITS;
 }
 
-/* Asks for a cache line before it is written, so that nothing waits for it then. */
-static void fetch_for_writing(const void *place)
-{
-#ifdef __x86_64__
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)place)); /* gcc's is for all x86 */
-#else
-	__builtin_prefetch(place, 1);
-#endif
-}
-
 /* The word behind the record is of none before the record is seen. */
 static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind, size_t length)
 {
@@ -98,7 +89,7 @@ static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind
 	if (is_of_lap(atomic_load_explicit(&next->word, memory_order_relaxed), p->tail))
 		atomic_store_explicit(&next->word, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->word, word, memory_order_release);
-	fetch_for_writing(slot_at(p->memory, p->tail + FETCHED_AHEAD));
+	lines_fetch(slot_at(p->memory, p->tail + FETCHED_AHEAD));
 	p->has_news = true;
 }
 

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/lines.h"
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/ledger.h"
@@ -14,8 +15,8 @@
 struct qp *transport_create_branch(struct adapter *adapter, struct xrc_domain *domain,
 				   uint32_t number, struct ledger *ledger)
 {
-	struct requester *requester = calloc(1, sizeof(*requester));
-	struct responder *responder = calloc(1, sizeof(*responder));
+	struct requester *requester = lines_alloc(sizeof(*requester));
+	struct responder *responder = lines_alloc(sizeof(*responder));
 	struct qp *qp = requester && responder ? qp_create_branch(adapter, domain, number) : NULL;
 
 	if (!qp) {

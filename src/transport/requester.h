@@ -54,25 +54,34 @@ struct pace {
 };
 
 struct requester {
+	/* what each message looks at comes first, in as few cache lines as may be */
 	uint32_t una, psn, end;
 	uint32_t current;	/* index of the WQE that psn belongs to, free-running */
 	uint32_t since_ack_req; /* packets out since one asked for an ACK */
-	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
-	struct window window;	/* RC */
-	uint32_t large_end;	/* PSN; from here on all that has left is small (window.h) */
-	struct pace pace;	/* UC, UD */
-
-	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
+	uint32_t rd_count;	/* of rd_last, below */
 	bool is_untimed;	/* the ACK timer starts when the host next knows the time */
+	bool has_failed;	/* a WQE, below */
+	bool has_credits;	/* below */
+	bool was_told;		/* the work request that was done last has a completion */
+	bool has_gone_back;	/* to this una, told by the peer: further NAKs of the same gap are
+				   echoes */
+	uint8_t retries_left, rnr_retries_left;
+	uint8_t expired;	/* ACK timeouts in a row */
+	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
+	struct hold *responses; /* what of them came before its turn */
+	struct recovery *recovery; /* NULL: nothing is missing */
+	struct window window;	   /* RC */
+	uint32_t large_end;	   /* PSN; from here on all that has left is small (window.h) */
+	struct probe probe;
+	struct transport_counters counters;
+
+	struct pace pace;	/* UC, UD */
+	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
 	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
-	uint8_t retries_left, rnr_retries_left;
-	uint8_t expired;    /* ACK timeouts in a row */
-	uint8_t signs_left; /* requests that may still ask what the peer is */
-	bool is_peer_ours;  /* it recovers selectively */
-	bool has_gone_back; /* to this una, told by the peer: further NAKs of the same gap are
-			       echoes */
+	uint8_t signs_left;	/* requests that may still ask what the peer is */
+	bool is_peer_ours;	/* it recovers selectively */
 
 	/*
 	 * Requests that are answered with data, not acknowledged yet: the last PSN of each, oldest
@@ -80,23 +89,17 @@ struct requester {
 	 * `rd_count` are in flight, the rest is to go again, with the same borders: the responder
 	 * may have executed any of them.
 	 */
-	uint32_t rd_first, rd_count, rd_sent;
+	uint32_t rd_first, rd_sent;
 	uint32_t rd_last[MAX_RD_ATOMIC];
 
 	/* Credits of the peer's last ACK (9.7.7.2): WQEs before credit_limit find a receive WQE
 	 * there. */
-	bool has_credits;
 	uint32_t credit_limit;
 
 	/* A WQE that failed here; it completes when those before it have. */
-	bool has_failed;
 	uint32_t failed;
 	enum ibv_wc_status failed_status;
 	enum reason failed_reason;
-
-	struct probe probe;
-	struct recovery *recovery; /* NULL: nothing is missing */
-	struct hold *responses;
 
 	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
 
@@ -104,8 +107,6 @@ struct requester {
 	uint64_t reached;   /* bytes, of the WQE that is WQE_REACHING */
 	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
 	bool flushes_twice; /* how the peer wants them, for all that is known (icrc.h) */
-	bool was_told;	    /* the work request that was done last has a completion */
-	struct transport_counters counters;
 };
 
 /* Answered with data or a saved result: READ, atomics, FLUSH, ATOMIC WRITE. */

@@ -90,32 +90,34 @@ struct saved_result {
 };
 
 struct responder {
+	/* what each message looks at comes first, in a cache line */
 	uint32_t psn; /* expected */
 	uint32_t msn;
+	uint32_t answer_psn; /* of the answer that is owed */
+	uint8_t syndrome;
+	bool is_owed;
+	bool is_fatal; /* the NAK owed ends the QP */
 	bool has_told; /* a NAK of this gap, or an RNR NAK, is on its way: what comes behind is
 			  dropped */
-
 	enum message message;
+	bool has_recv;	       /* `recv` is taken from the queue and not complete */
+	bool is_reporting;     /* the peer is to hear of `requests` */
+	bool is_unready;       /* an RNR NAK is on its way */
+	bool owes_sign;	       /* the peer has asked what we are */
+	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
+	uint32_t job_count;    /* of `jobs` */
+	struct hold *requests; /* that came behind a gap, from a peer of ours; NULL: none */
+	uint32_t waiting_count;
+
 	uint64_t received; /* bytes of the message in progress */
 	uint64_t write_va, write_length;
 	uint32_t write_rkey;
 	uint32_t srqn; /* XRC: that of the message in progress names */
 
-	struct hold *requests;	  /* that came behind a gap, from a peer of ours; NULL: none */
-	bool is_reporting;	  /* the peer is to hear of them */
-	bool is_unready;	  /* an RNR NAK is on its way */
 	uint64_t told_congestion; /* when; 0: never */
-	bool owes_sign;		  /* the peer has asked what we are */
-
-	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
-
-	bool is_owed;
-	bool is_fatal; /* the NAK owed ends the QP */
-	uint8_t syndrome;
-	uint32_t answer_psn;
 
 	struct response_job *jobs;
-	uint32_t job_count, job_room;
+	uint32_t job_room;
 	struct saved_result *saved;
 	uint32_t saved_next, saved_room;
 	uint32_t depth; /* max_dest_rd_atomic that the two have room for */
@@ -124,11 +126,9 @@ struct responder {
 	/* of the message that `recv` is for, where the SRQ matches tags; tag.c */
 	enum tag_mode tag_mode;
 	struct rendezvous rendezvous;	    /* of an eager message tag and context alone */
-	struct waiting_rendezvous *waiting; /* MAX_RNDV of them, made when first needed */
-	uint32_t waiting_count;
-	uint64_t skip; /* bytes of the message that go nowhere */
+	struct waiting_rendezvous *waiting; /* waiting_count of MAX_RNDV, made when first needed */
+	uint64_t skip;			    /* bytes of the message that go nowhere */
 
-	bool has_recv; /* `recv` is taken from the queue and not complete */
 	union {
 		struct recv_wqe recv;
 		char recv_room[sizeof(struct recv_wqe) + MAX_SGE * sizeof(struct ibv_sge)];

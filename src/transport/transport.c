@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/lines.h"
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/mcast.h"
@@ -16,8 +17,8 @@
 
 int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 {
-	struct requester *requester = calloc(1, sizeof(*requester));
-	struct responder *responder = calloc(1, sizeof(*responder));
+	struct requester *requester = lines_alloc(sizeof(*requester));
+	struct responder *responder = lines_alloc(sizeof(*responder));
 	int error;
 
 	if (!requester || !responder)

@@ -118,8 +118,9 @@ bool transport_can_wait(const struct qp *qp);
  * requester and responder. */
 struct transport_counters {
 	uint64_t sent_packets, sent_bytes, received_packets, received_bytes; /* bytes: BTH to pad */
-	uint64_t resent;		   /* request packets that had gone out before */
 	uint64_t acks_sent, acks_received; /* ACKNOWLEDGE packets that are no NAK */
+	uint64_t expressed; /* messages that went by the express path (express.h); counted above */
+	uint64_t resent;    /* request packets that had gone out before */
 	uint64_t sequence_naks_sent, sequence_naks_received;
 	uint64_t rnr_naks_sent, rnr_naks_received;
 	uint64_t error_naks_sent, error_naks_received; /* invalid request, access, operational */
@@ -130,10 +131,9 @@ struct transport_counters {
 	uint64_t duplicates;   /* requests seen before */
 	uint64_t out_of_order; /* requests after a gap */
 	uint64_t ghosts;       /* responses to nothing outstanding */
-	uint64_t dropped;   /* everything else that was ignored: wrong peer, state, opcode, P_Key,
-			       Q_Key, no room */
-	uint64_t expressed; /* messages that went by the express path (express.h); counted above */
-	uint64_t reached;   /* messages that made no packet (reach.h); not counted above */
+	uint64_t dropped; /* everything else that was ignored: wrong peer, state, opcode, P_Key,
+			     Q_Key, no room */
+	uint64_t reached; /* messages that made no packet (reach.h); not counted above */
 };
 
 const struct transport_counters *transport_counters(const struct qp *qp);
