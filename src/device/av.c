@@ -70,6 +70,7 @@ int av_resolve(struct adapter *adapter, const struct ibv_ah_attr *attr, struct a
 	av->ecn = 0;
 	av->sgid_index = attr->grh.sgid_index;
 	av->sl = attr->sl;
+	av->carrier_max = 0;
 	/* RoCE takes the hop limit of a unicast path from the route, whatever the program says:
 	 * many say 1. */
 	av->hop_limit = HOP_LIMIT;

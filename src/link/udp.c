@@ -147,42 +147,23 @@ static bool is_ack(const uint8_t *bth)
 }
 
 /*
- * Whether it takes an ACK that comes behind a reply before that (udp_receive.c): this host, and who
- * has long sent with the identification that our way of sending has. Neither kernel rxe's packets
- * have it nor those of sockets that leave the choice to the kernel.
+ * An ACK and the message after it, as a program that answers a message has us send them, become one
+ * packet: half of what sending costs, and the peer's program sees no reply before its request has
+ * completed, whatever the network does.
  */
-static bool takes_ack_first(struct udp_link *link, const struct av *av)
+static bool join_ack(struct udp_link *link, struct udp_run *run, uint32_t dest_qp, uint32_t bytes)
 {
-	const struct udp_peer *peer = udp_peer_of(link, &av->dgid);
-
-	return !memcmp(&av->sgid, &av->dgid, sizeof(av->sgid)) ||
-	       (peer->ours >= OURS_MIN && !memcmp(&peer->gid, &av->dgid, sizeof(peer->gid)));
-}
-
-/*
- * An ACK and the message after it, as a program that answers a message has us send them: in one
- * segmented send only the last packet may be the shorter one, so they change places, which saves
- * half of what sending costs. Within a host both arrive together, and mostly between hosts; the
- * receiver takes the ACK first all the same, so that no program sees a reply before its request has
- * completed.
- */
-static bool swap_with_ack(struct udp_link *link, struct udp_run *run, uint32_t dest_qp,
-			  uint32_t bytes)
-{
-	uint8_t *at = link->stage + run->offset, ack[BTH_BYTES + AETH_BYTES];
+	uint8_t *at = link->stage + run->offset;
 	const struct av *av = &link->reserved_av;
+	const uint32_t ack = BTH_BYTES + AETH_BYTES;
 
-	if (run->count != 1 || run->segment != sizeof(ack) + ICRC_BYTES || bytes <= run->segment ||
-	    run->dest_qp != dest_qp || run->from->no_gso || !is_ack(at) ||
-	    !is_same_way(&run->av, av) || !takes_ack_first(link, av))
+	if (run->count != 1 || run->segment != ack + ICRC_BYTES || bytes > av->carrier_max ||
+	    run->dest_qp != dest_qp || !is_ack(at) || !is_same_way(&run->av, av))
 		return false;
-	memcpy(ack, at, sizeof(ack));
-	memmove(at, at + run->segment, bytes);
-	memcpy(at + bytes, ack, sizeof(ack));
-	run->last = run->segment;
-	run->segment = bytes;
-	run->count = 2;
-	link->used += bytes;
+	at[0] = OPCODE_ACK_AND;
+	memmove(at + ack, at + run->segment, bytes);
+	run->segment = run->last = ack + bytes;
+	link->used = run->offset + run->segment;
 	return true;
 }
 
@@ -203,7 +184,7 @@ static void stage_commit(struct outbox *outbox, size_t size)
 		link->used += bytes;
 		return;
 	}
-	if (link->run_count && swap_with_ack(link, run - 1, dest_qp, bytes))
+	if (link->run_count && join_ack(link, run - 1, dest_qp, bytes))
 		return;
 	from = address_of_sender(link, &link->reserved_av.sgid);
 	if (!from || gid_is_ipv4(&from->gid) != gid_is_ipv4(&link->reserved_av.dgid)) {

@@ -31,9 +31,6 @@ enum {
 	SINGLES = 16,
 	RECEIVE_BYTES = 64 << 10, /* a GRO batch, at most */
 
-	PEERS = 64,
-	OURS_MIN = 16,
-
 	HOP_LIMIT_DEFAULT = 64,
 	SOCKET_BUFFER = 4 << 20,
 };
@@ -85,12 +82,6 @@ struct udp_receiver {
 	uint8_t *buffers;
 };
 
-/* Who sends from where, as far as its packets tell. */
-struct udp_peer {
-	union ibv_gid gid;
-	uint32_t ours; /* packets in a row that one of our sockets may have sent */
-};
-
 struct udp_link {
 	struct outbox outbox;
 	uint8_t lane;
@@ -109,14 +100,8 @@ struct udp_link {
 	struct udp_message messages[RUNS_MAX];
 
 	struct udp_receiver receiver;
-	struct udp_peer peers[PEERS]; /* by the GID's last bits; the latest has its place */
 	struct udp_counters counters;
 };
-
-static inline struct udp_peer *udp_peer_of(struct udp_link *link, const union ibv_gid *gid)
-{
-	return link->peers + gid->raw[15] % PEERS;
-}
 
 /* There is one writer, the holder of the lane's lock. */
 static inline void udp_count(uint64_t *counter, uint64_t n)

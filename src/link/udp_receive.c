@@ -166,47 +166,36 @@ struct splitting {
 	void *data;
 };
 
+/* The ACK that the packet begins with (join_ack() in udp.c). */
+static void deliver_ack(struct splitting *s, const uint8_t *bytes)
+{
+	uint8_t ack[BTH_BYTES + AETH_BYTES];
+
+	memcpy(ack, bytes, sizeof(ack));
+	ack[0] = TRANSPORT_RC | OP_ACKNOWLEDGE;
+	s->packet.bth = ack;
+	s->packet.length = sizeof(ack);
+	s->deliver(&s->packet, s->data);
+}
+
 /* One segment; `id` as for is_sound(). */
 static void take_segment(struct splitting *s, const uint8_t *bytes, uint32_t length, uint16_t *id)
 {
+	const uint32_t ack = BTH_BYTES + AETH_BYTES;
+
 	if (!is_sound(s->link, &s->flow, bytes, length, id))
 		return;
+	length -= ICRC_BYTES;
+	if (bytes[0] == OPCODE_ACK_AND && length >= ack + BTH_BYTES) {
+		deliver_ack(s, bytes);
+		bytes += ack;
+		length -= ack;
+	}
 	s->packet.bth = bytes;
-	s->packet.length = length - ICRC_BYTES;
+	s->packet.length = length;
 	udp_count(&s->link->counters.received_packets, 1);
 	s->deliver(&s->packet, s->data);
 	++*id; /* the sender counts over its segments */
-}
-
-/*
- * An ACK at the end of a batch stood before it (swap_with_ack() in udp.c). True if there is one,
- * and it has been delivered. Elsewhere an ACK may overtake requests just as well: they have PSNs of
- * their own.
- */
-static bool take_last_ack(struct splitting *s, const uint8_t *bytes, uint32_t total,
-			  uint32_t segment)
-{
-	uint16_t id = (total - 1) / segment;
-	uint32_t offset = id * segment;
-
-	if (total - offset != BTH_BYTES + AETH_BYTES + ICRC_BYTES ||
-	    bytes[offset] != (TRANSPORT_RC | OP_ACKNOWLEDGE))
-		return false;
-	take_segment(s, bytes + offset, total - offset, &id);
-	return true;
-}
-
-/* What the first packet of a message tells of its sender: the identification of ours is 0. */
-static void note_sender(struct udp_link *link, const union ibv_gid *gid, bool is_as_ours)
-{
-	struct udp_peer *peer = udp_peer_of(link, gid);
-
-	if (memcmp(&peer->gid, gid, sizeof(*gid)) != 0)
-		*peer = (struct udp_peer){.gid = *gid};
-	if (!is_as_ours)
-		peer->ours = 0;
-	else if (peer->ours < OURS_MIN)
-		peer->ours++;
 }
 
 /* Takes a message apart. Returns the number of packets in it, sound or not. */
@@ -231,17 +220,10 @@ static int split(struct udp_link *link, int index, const union ibv_gid *dgid, ud
 		segment = total ? total : 1;
 	flow_of(&s.flow, &s.packet);
 	udp_count(&link->counters.received_bytes, total);
-	if (total > segment && take_last_ack(&s, bytes, total, segment)) {
-		total -= BTH_BYTES + AETH_BYTES + ICRC_BYTES;
-		count++;
-	}
 	do {
 		uint32_t length = total < segment ? total : segment;
-		uint16_t expected = id;
 
 		take_segment(&s, bytes, length, &id);
-		if (bytes == header->msg_iov->iov_base && gid_is_ipv4(dgid))
-			note_sender(link, &s.packet.sgid, id == expected + 1);
 		count++;
 		bytes += length;
 		total -= length;

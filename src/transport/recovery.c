@@ -9,6 +9,7 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 #include "wire/gaps.h"
+#include "wire/mtu.h"
 
 bool recovery_asks(struct requester *requester)
 {
@@ -25,6 +26,7 @@ void recovery_sign(struct qp *qp, const struct bth *bth)
 	if (!qp->requester->is_peer_ours)
 		congestion_offer(qp);
 	qp->requester->is_peer_ours = true;
+	qp->av.carrier_max = mtu_bytes(qp->attr.path_mtu) + MTU_CARRIER;
 	qp->requester->signs_left = 0;
 	if (bth->fecn)
 		qp->responder->owes_sign = true;

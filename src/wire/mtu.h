@@ -38,6 +38,10 @@ static inline int mtu_code(uint32_t bytes)
  */
 enum { MTU_OVERHEAD = 88 };
 
+/* So much longer than its payload a packet may be that has an ACK before it (OPCODE_ACK_AND): what
+ * is left beside IPv6, UDP, and BTH and AETH of the ACK. */
+enum { MTU_CARRIER = MTU_OVERHEAD - 40 - 8 - 12 - 4 };
+
 static inline int mtu_code_of_interface(uint32_t interface_mtu)
 {
 	return interface_mtu > MTU_OVERHEAD ? mtu_code(interface_mtu - MTU_OVERHEAD) : 0;

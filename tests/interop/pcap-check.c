@@ -98,7 +98,8 @@ static bool packet_find(struct packet *p, const uint8_t *frame, size_t length)
 static const char *packet_fault(const struct packet *p, size_t captured)
 {
 	struct wire_packet parsed;
-	uint32_t icrc;
+	const uint8_t *bth = p->udp + 8;
+	uint32_t icrc, length = p->length - ICRC_BYTES;
 
 	if (p->length > captured)
 		return "longer than what was captured";
@@ -107,7 +108,11 @@ static const char *packet_fault(const struct packet *p, size_t captured)
 	icrc = get_le32(p->udp + 8 + p->length - ICRC_BYTES);
 	if (icrc_by_the_book(p) != icrc && (p->udp[8] != FLUSH || icrc_of_a_flush(p) != icrc))
 		return "wrong ICRC";
-	if (wire_parse(&parsed, p->udp + 8, p->length - ICRC_BYTES) != PARSE_OK)
+	if (bth[0] == OPCODE_ACK_AND && length >= BTH_BYTES + AETH_BYTES + BTH_BYTES) {
+		bth += BTH_BYTES + AETH_BYTES;
+		length -= BTH_BYTES + AETH_BYTES;
+	}
+	if (wire_parse(&parsed, bth, length) != PARSE_OK)
 		return "malformed";
 	return NULL;
 }
