@@ -26,6 +26,8 @@ enum {
 	SEGMENTS_MAX = 128,
 	SEGMENTS_MAX_OLD = 64,
 
+	ICRC_RUN_MIN = 8, /* packets, for a new length to pay */
+
 	RECEIVE_BATCH = 8,
 	ALONE_MAX = 2,
 	SINGLES = 16,
@@ -80,6 +82,7 @@ struct udp_receiver {
 	int alone;   /* times in a row that there was one message where two were asked for */
 	int singles; /* messages that are asked for alone after that */
 	uint8_t *buffers;
+	struct icrc_run checking; /* as `sealing` of the link */
 };
 
 struct udp_link {
@@ -96,12 +99,18 @@ struct udp_link {
 	uint32_t reserved_run; /* packets of the size of the last run, that the reservation is of */
 	struct udp_run runs[RUNS_MAX];
 	uint32_t run_count;
+	struct icrc_run sealing; /* the one before, for its length's sake */
 	struct mmsghdr headers[RUNS_MAX];
 	struct udp_message messages[RUNS_MAX];
 
 	struct udp_receiver receiver;
 	struct udp_counters counters;
 };
+
+static inline bool icrc_run_pays(const struct icrc_run *run, size_t length, uint32_t count)
+{
+	return count >= ICRC_RUN_MIN || (count > 1 && run->length == length);
+}
 
 /* There is one writer, the holder of the lane's lock. */
 static inline void udp_count(uint64_t *counter, uint64_t n)

@@ -143,28 +143,50 @@ static void flow_of(struct icrc_flow *flow, const struct packet *packet)
 			       ROCE_PORT);
 }
 
-/* True if the packet may be delivered. *id is the identification expected, then the one found. */
-static bool is_sound(struct udp_link *link, const struct icrc_flow *flow, const uint8_t *bytes,
-		     uint32_t length, uint16_t *id)
+struct splitting {
+	struct udp_link *link;
+	struct packet packet;
+	struct icrc_flow flow;
+	const struct icrc_run *run; /* packets of this length; NULL: they are too few */
+	udp_deliver deliver;
+	void *data;
+};
+
+static void begin_run(struct splitting *s, uint32_t segment, uint32_t count)
 {
+	struct icrc_run *run = &s->link->receiver.checking;
+
+	if (segment < BTH_BYTES + ICRC_BYTES || !icrc_run_pays(run, segment - ICRC_BYTES, count))
+		return;
+	icrc_run_begin(run, &s->flow, segment - ICRC_BYTES);
+	s->run = run;
+}
+
+static bool is_right(const struct splitting *s, const uint8_t *bytes, uint32_t length, uint16_t *id)
+{
+	uint32_t summed = length - ICRC_BYTES;
+
+	if (s->run && s->run->length == summed &&
+	    icrc_run_compute(s->run, bytes, *id) == get_le32(bytes + summed))
+		return true;
+	return icrc_is_right(&s->flow, bytes, length, id);
+}
+
+/* True if the packet may be delivered. *id is the identification expected, then the one found. */
+static bool is_sound(const struct splitting *s, const uint8_t *bytes, uint32_t length, uint16_t *id)
+{
+	struct udp_link *link = s->link;
+
 	if (length < BTH_BYTES + ICRC_BYTES || length % 4) {
 		udp_count(&link->counters.malformed, 1);
 		return false;
 	}
-	if (!icrc_is_right(flow, bytes, length, id)) {
+	if (!is_right(s, bytes, length, id)) {
 		udp_count(&link->counters.bad_icrc, 1);
 		return false;
 	}
 	return true;
 }
-
-struct splitting {
-	struct udp_link *link;
-	struct packet packet;
-	struct icrc_flow flow;
-	udp_deliver deliver;
-	void *data;
-};
 
 /* The ACK that the packet begins with (join_ack() in udp.c). */
 static void deliver_ack(struct splitting *s, const uint8_t *bytes)
@@ -183,7 +205,7 @@ static void take_segment(struct splitting *s, const uint8_t *bytes, uint32_t len
 {
 	const uint32_t ack = BTH_BYTES + AETH_BYTES;
 
-	if (!is_sound(s->link, &s->flow, bytes, length, id))
+	if (!is_sound(s, bytes, length, id))
 		return;
 	length -= ICRC_BYTES;
 	if (bytes[0] == OPCODE_ACK_AND && length >= ack + BTH_BYTES) {
@@ -219,6 +241,7 @@ static int split(struct udp_link *link, int index, const union ibv_gid *dgid, ud
 	if (segment == 0)
 		segment = total ? total : 1;
 	flow_of(&s.flow, &s.packet);
+	begin_run(&s, segment, total / segment);
 	udp_count(&link->counters.received_bytes, total);
 	do {
 		uint32_t length = total < segment ? total : segment;

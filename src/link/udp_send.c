@@ -36,6 +36,7 @@ static void run_seal(struct udp_link *link, const struct udp_run *run)
 {
 	const struct udp_address *from = run->from;
 	uint8_t *bytes = link->stage + run->offset;
+	uint32_t length = run->segment - ICRC_BYTES, k = 0;
 	struct icrc_flow flow;
 
 	if (gid_is_ipv4(&from->gid))
@@ -43,8 +44,13 @@ static void run_seal(struct udp_link *link, const struct udp_run *run)
 			       ROCE_PORT);
 	else
 		icrc_flow_ipv6(&flow, from->gid.raw, run->av.dgid.raw, from->port, ROCE_PORT);
-	for (uint32_t k = 0; k + 1 < run->count; k++, bytes += run->segment)
-		icrc_seal(&flow, bytes, run->segment - ICRC_BYTES, k);
+	if (icrc_run_pays(&link->sealing, length, run->count)) {
+		icrc_run_begin(&link->sealing, &flow, length);
+		for (; k + 1 < run->count; k++, bytes += run->segment)
+			icrc_run_seal(&link->sealing, bytes, k);
+	}
+	for (; k + 1 < run->count; k++, bytes += run->segment)
+		icrc_seal(&flow, bytes, length, k);
 	icrc_seal(&flow, bytes, run->last - ICRC_BYTES, run->count - 1);
 }
 

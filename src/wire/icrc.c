@@ -101,6 +101,80 @@ uint32_t icrc_compute(const struct icrc_flow *flow, const uint8_t *bytes, size_t
 	return icrc_add(0, block, at + length);
 }
 
+/* What a byte of ones instead of zeros does to a CRC, `behind` bytes before the end. */
+static uint32_t effect_of_ones(size_t behind)
+{
+	static const uint8_t zeros[4096];
+	uint32_t with = crc32_gzip_refl(0, (const uint8_t[]){0xff}, 1);
+	uint32_t without = crc32_gzip_refl(0, zeros, 1);
+
+	while (behind) {
+		size_t piece = behind < sizeof(zeros) ? behind : sizeof(zeros);
+
+		with = crc32_gzip_refl(with, zeros, piece);
+		without = crc32_gzip_refl(without, zeros, piece);
+		behind -= piece;
+	}
+	return with ^ without;
+}
+
+void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t length)
+{
+	uint8_t block[BLOCK_BYTES];
+
+	if (run->length != length)
+		run->masked = effect_of_ones(length - BTH_MASKED_AT - 1);
+	run->flow = *flow;
+	run->length = length;
+	run->prefix = icrc_add(0, block, put_headers(block, flow, length, 0));
+}
+
+/* By the low and the high half of its lower byte: through the 22 bytes that stand behind it. */
+static uint32_t effect_of_id(uint8_t id)
+{
+	static const uint32_t low[16] = {
+	    0x00000000, 0x9b73ead4, 0xed96d3e9, 0x76e5393d, 0x005ca193, 0x9b2f4b47,
+	    0xedca727a, 0x76b998ae, 0x00b94326, 0x9bcaa9f2, 0xed2f90cf, 0x765c7a1b,
+	    0x00e5e2b5, 0x9b960861, 0xed73315c, 0x7600db88,
+	};
+	static const uint32_t high[16] = {
+	    0x00000000, 0x0172864c, 0x02e50c98, 0x03978ad4, 0x05ca1930, 0x04b89f7c,
+	    0x072f15a8, 0x065d93e4, 0x0b943260, 0x0ae6b42c, 0x09713ef8, 0x0803b8b4,
+	    0x0e5e2b50, 0x0f2cad1c, 0x0cbb27c8, 0x0dc9a184,
+	};
+
+	return low[id & 15] ^ high[id >> 4];
+}
+
+/* Nothing but the identification is other than in icrc_run_begin(), and that is one of those. */
+static bool is_plain(const uint8_t *bytes, uint16_t id)
+{
+	return !bytes[BTH_MASKED_AT] && id < ICRC_RUN_IDS;
+}
+
+static uint32_t plain_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id)
+{
+	uint32_t prefix = run->prefix;
+
+	if (icrc_flow_is_ipv4(&run->flow))
+		prefix ^= effect_of_id((uint8_t)id);
+	return icrc_add(prefix, bytes, run->length) ^ run->masked;
+}
+
+uint32_t icrc_run_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id)
+{
+	return is_plain(bytes, id) ? plain_compute(run, bytes, id)
+				   : icrc_compute(&run->flow, bytes, run->length, id);
+}
+
+void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id)
+{
+	if (is_plain(bytes, id))
+		put_le32(bytes + run->length, plain_compute(run, bytes, id));
+	else
+		icrc_seal(&run->flow, bytes, run->length, id);
+}
+
 /*
  * A CRC is a polynomial over GF(2) modulo the generator, bit 31 its lowest power. The product of
  * two.

@@ -99,6 +99,29 @@ static inline void icrc_seal(const struct icrc_flow *flow, uint8_t *bytes, size_
 }
 
 /*
+ * Packets of one flow and one length differ, in what is masked and put in front of them, by the
+ * identification alone. A CRC is linear: what an identification adds to that of the headers is the
+ * same for all flows, and what the ones add that stand for the BTH's fifth byte follows from the
+ * length. So with the CRC of the headers, once, a packet's ICRC is a sum of the packet where it
+ * lies: 21 ns instead of 49 for 1 KiB.
+ */
+struct icrc_run {
+	struct icrc_flow flow;
+	size_t length;	 /* 0: not begun */
+	uint32_t prefix; /* CRC of the masked headers, with identification 0 */
+	uint32_t masked; /* what the ones add */
+};
+
+enum { ICRC_RUN_IDS = 256 };
+
+/* A run that was begun before costs less to begin again with the same length. */
+void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t length);
+
+/* As icrc_compute() and icrc_seal(), for run->length bytes. */
+uint32_t icrc_run_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id);
+void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id);
+
+/*
  * Check a packet that came in: `udp_length` bytes with the ICRC as the last four. *id holds the
  * likeliest identification, and afterwards the one that explains the packet (0 for IPv6); it costs
  * 0.2 us more if that is another.

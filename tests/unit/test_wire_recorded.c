@@ -120,6 +120,34 @@ static void test_a_flipped_bit_is_seen(void **state)
 	assert_int_equal(recorded_each(flipped_bit_is_seen, &random), RECORDED_PACKETS);
 }
 
+/* Whatever the identification, the length and what is masked. */
+static void run_is_as_its_packets(const struct recorded *r, void *context)
+{
+	static const uint16_t ids[] = {0, 1, 14, 15, 16, 127, 129, 254, 255, 256, 0x1234};
+	static uint8_t bytes[RECORDED_BYTES_MAX];
+	struct icrc_run run = {0};
+
+	(void)context;
+	memcpy(bytes, r->bth, r->length);
+	for (size_t length = BTH_BYTES; length + ICRC_BYTES <= r->length; length += 100) {
+		icrc_run_begin(&run, &r->flow, length);
+		for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+			bytes[BTH_MUTABLE_BYTE] = i % 4 == 3 ? 0x41 : 0;
+			assert_int_equal(icrc_run_compute(&run, bytes, ids[i]),
+					 icrc_compute(&r->flow, bytes, length, ids[i]));
+		}
+		icrc_run_seal(&run, bytes, 7);
+		assert_int_equal(get_le32(bytes + length),
+				 icrc_compute(&r->flow, bytes, length, 7));
+		memcpy(bytes, r->bth, r->length);
+	}
+}
+
+static void test_a_run_has_the_icrcs_of_its_packets(void **state)
+{
+	assert_int_equal(recorded_each(run_is_as_its_packets, NULL), RECORDED_PACKETS);
+}
+
 static void wrong_flow_is_seen(const struct recorded *r, void *context)
 {
 	struct icrc_flow flow = r->flow;
@@ -145,6 +173,7 @@ int main(void)
 	    cmocka_unit_test(test_computed_icrc_is_the_recorded_one),
 	    cmocka_unit_test(test_unknown_identification_is_found),
 	    cmocka_unit_test(test_a_flipped_bit_is_seen),
+	    cmocka_unit_test(test_a_run_has_the_icrcs_of_its_packets),
 	    cmocka_unit_test(test_another_address_or_port_is_seen),
 	};
 
