@@ -26,14 +26,18 @@ class Hosts:
         atexit.register(self.end)
         for name in self.names:
             self.ip("netns", "add", name)
-        self.ip("link", "add", "veth-a", "mtu", str(MTU), "netns", self.names[0], "type", "veth", "peer", "veth-b", "mtu", str(MTU),
-                "netns", self.names[1])
-        for name, side, address in zip(self.names, "ab", ADDRESSES):
-            interface = "veth-" + side
+        self.interfaces = self.link()
+        for name, interface, address in zip(self.names, self.interfaces, ADDRESSES):
             # a link-local address would come some seconds later, and be the first GID then
             for words in (("link", "set", "lo", "up"), ("link", "set", interface, "addrgenmode", "none"),
                           ("addr", "add", address + "/24", "dev", interface), ("link", "set", interface, "up")):
                 self.ip("-n", name, *words)
+
+    def link(self):
+        """What lies between the two. The names of its ends."""
+        self.ip("link", "add", "veth-a", "mtu", str(MTU), "netns", self.names[0], "type", "veth", "peer", "veth-b", "mtu", str(MTU),
+                "netns", self.names[1])
+        return "veth-a", "veth-b"
 
     @staticmethod
     def ip(*words):

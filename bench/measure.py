@@ -93,7 +93,10 @@ class Machine:
         why = hosts.why_not()
         if why:
             raise Unusable("group hosts: " + why)
-        self.hosts = hosts.Hosts()
+        self.use_hosts(hosts.Hosts())
+
+    def use_hosts(self, two):
+        self.hosts = two
         self.gids = [self.find_gid(hosts.ADDRESSES[n], lambda command, n=n: self.hosts.on(n, command)) for n in (0, 1)]
 
     def hop(self):
@@ -127,8 +130,8 @@ class Machine:
         port = free_port()
 
         def command(device, gid, *server):
-            return self.ours(program, "-d", device, "-x", gid, "-p", str(port), "-F", "-s", str(size), "-n", str(iterations),
-                             *options, *server)
+            count = ("-n", str(iterations)) if iterations else ()
+            return self.ours(program, "-d", device, "-x", gid, "-p", str(port), "-F", "-s", str(size), *count, *options, *server)
         if settings.pop("between", None):
             server = self.hosts.on(0, command(*self.gids[0]))
             client = self.hosts.on(1, command(*self.gids[1], hosts.ADDRESSES[0]))
