@@ -5,6 +5,7 @@
  * sim --corpus FILE	the seeds of a file: one a line, a number and a comment
  *
  *	--hostile	forged packets among the real ones (see model.c)
+ *	--express	small SENDs and ACKs go as records of the express path
  *	-k		go on after a failure
  *	-q		say nothing but failures
  */
@@ -22,7 +23,7 @@ static struct statistics total;
 static uint64_t virtual_time;
 static const char *program_name;
 static int verbose, quiet;
-static bool is_hostile;
+static bool is_hostile, has_express;
 
 static void add_statistics(const struct statistics *stats)
 {
@@ -38,6 +39,7 @@ static int run_seed(uint64_t seed)
 {
 	world_make(&world, seed, verbose);
 	world.weather.is_hostile = is_hostile;
+	world.weather.has_express = has_express;
 	if (!setjmp(world.failed)) {
 		program_make(&world);
 		world_run(&world);
@@ -51,9 +53,9 @@ static int run_seed(uint64_t seed)
 	trace_ends(&world);
 	world_end(&world);
 	fflush(stdout);
-	printf("seed %llu failed: %s\n  replay: %s%s --seed %llu -v\n", (unsigned long long)seed,
+	printf("seed %llu failed: %s\n  replay: %s%s%s --seed %llu -v\n", (unsigned long long)seed,
 	       world.failure, program_name, is_hostile ? " --hostile" : "",
-	       (unsigned long long)seed);
+	       has_express ? " --express" : "", (unsigned long long)seed);
 	fflush(stdout);
 	return 1;
 }
@@ -104,14 +106,16 @@ static void report(uint64_t count, uint64_t failures)
 	printf("%llu seeds, %llu failed; %.1f s of virtual time, %llu packets (%llu lost, %llu "
 	       "doubled, %llu late, %llu corrupted, %llu overflowed, %llu forged), %llu sends, "
 	       "%llu receives, "
-	       "%llu failed on purpose or by the link, %llu flushed\n",
+	       "%llu failed on purpose or by the link, %llu flushed; %llu records, %llu taken "
+	       "without a turn, %llu ACKs behind another\n",
 	       (unsigned long long)count, (unsigned long long)failures, virtual_time / 1e9,
 	       (unsigned long long)total.packets, (unsigned long long)total.dropped,
 	       (unsigned long long)total.duplicated, (unsigned long long)total.reordered,
 	       (unsigned long long)total.corrupted, (unsigned long long)total.overflowed,
 	       (unsigned long long)total.forged, (unsigned long long)total.sends,
 	       (unsigned long long)total.recvs, (unsigned long long)total.failed,
-	       (unsigned long long)total.flushed);
+	       (unsigned long long)total.flushed, (unsigned long long)total.expressed,
+	       (unsigned long long)total.glanced, (unsigned long long)total.together);
 }
 
 static int usage(void)
@@ -123,11 +127,10 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
-						{"seed", required_argument, NULL, 'n'},
-						{"corpus", required_argument, NULL, 'c'},
-						{"hostile", no_argument, NULL, 'h'},
-						{0}};
+	static const struct option options[] = {
+	    {"seeds", required_argument, NULL, 's'},  {"seed", required_argument, NULL, 'n'},
+	    {"corpus", required_argument, NULL, 'c'}, {"hostile", no_argument, NULL, 'h'},
+	    {"express", no_argument, NULL, 'e'},      {0}};
 	unsigned long long first = 1, last = 0, failures = 0, seed;
 	const char *corpus = NULL;
 	bool keep_going = false;
@@ -148,6 +151,9 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			is_hostile = true;
+			break;
+		case 'e':
+			has_express = true;
 			break;
 		case 'v':
 			verbose = 1;

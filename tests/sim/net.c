@@ -27,6 +27,20 @@ static bool may_disturb(const struct world *world, const struct endpoint *stream
 	return !stream || world->weather.no_mercy || stream->disturbances + 1 < stream->retry_cnt;
 }
 
+static bool may_disturb_both(const struct world *world, const struct parcel *parcel)
+{
+	return !parcel->more_count && may_disturb(world, parcel->stream) &&
+	       may_disturb(world, parcel->other);
+}
+
+static void disturbed(const struct parcel *parcel)
+{
+	if (parcel->stream)
+		parcel->stream->disturbances++;
+	if (parcel->other)
+		parcel->other->disturbances++;
+}
+
 bool world_is_lossy(const struct world *world)
 {
 	const struct weather *weather = &world->weather;
@@ -126,6 +140,19 @@ void net_commit_run(struct outbox *outbox, size_t size, uint32_t count)
 	}
 }
 
+void *net_reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
+{
+	return net_reserve(outbox, av, dest_qp, size);
+}
+
+bool net_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
+{
+	const struct outbox_of_node *out = (const struct outbox_of_node *)outbox;
+
+	(void)dest_qp;
+	return out->open && !memcmp(&out->open->dgid, &av->dgid, sizeof(av->dgid));
+}
+
 /* ---- watching ---- */
 
 static void watch_read_request(struct endpoint *stream, const struct wire_packet *packet)
@@ -185,7 +212,8 @@ static void progress(struct endpoint *stream, uint32_t upto)
 static void watch_rnr(struct endpoint *stream)
 {
 	const struct weather *weather = &stream->world->weather;
-	bool is_plain = !weather->duplicate && !weather->reorder && !weather->is_hostile;
+	bool is_plain = !weather->duplicate && !weather->reorder && !weather->is_hostile &&
+			!weather->has_express;
 
 	if (++stream->rnr_naks > stream->most_rnr_naks)
 		stream->most_rnr_naks = stream->rnr_naks;
@@ -246,13 +274,54 @@ static void watch_response(struct endpoint *stream, const struct wire_packet *pa
 		watch_rnr(stream);
 }
 
+static void count_inbound(struct parcel *parcel, int by)
+{
+	if (parcel->dest)
+		parcel->dest->inbound += by;
+	for (uint32_t i = 0; i < parcel->more_count; i++)
+		if (parcel->more[i])
+			parcel->more[i]->inbound += by;
+}
+
+static struct express head_of(const struct parcel *parcel)
+{
+	struct express head;
+
+	memcpy(&head, parcel->bytes, sizeof(head));
+	return head;
+}
+
+/* The QPs that an ACK is for, first that of the head. */
+static struct endpoint *dest_at(const struct parcel *parcel, uint32_t index)
+{
+	return index ? parcel->more[index - 1] : parcel->dest;
+}
+
+static void watch_record(const struct parcel *parcel)
+{
+	struct packet record = {.bth = parcel->bytes, .length = parcel->length};
+	struct express head = head_of(parcel), one;
+	struct wire_packet packet;
+
+	for (uint32_t i = 0; i <= parcel->more_count; i++) {
+		struct endpoint *end = dest_at(parcel, i);
+
+		one = i ? express_ack_at(&record, &head, i) : head;
+		if (end && end->peer && express_ack_packet(&one, &packet))
+			watch_response(end, &packet);
+	}
+}
+
 void net_arrived(struct node *node, struct parcel *parcel)
 {
 	struct wire_packet packet;
 
 	trace_parcel(node->world, parcel, "  >");
-	if (parcel->dest)
-		parcel->dest->inbound--;
+	count_inbound(parcel, -1);
+	if (parcel->is_express) {
+		watch_record(parcel);
+		return;
+	}
 	if (!parcel->stream || wire_parse(&packet, parcel->bytes, parcel->length))
 		return;
 	if (parcel->dest && (packet.bth.fecn || packet.bth.becn))
@@ -268,15 +337,13 @@ void net_arrive(void *subject, uint64_t value)
 	struct parcel *parcel = subject;
 	struct node *node = parcel->to;
 	struct world *world = node->world;
-	bool may_drop = may_disturb(world, parcel->stream);
+	bool may_drop = may_disturb_both(world, parcel);
 
 	if (node->rx_count >= world->weather.rx_limit && may_drop) {
 		trace_parcel(world, parcel, "  OVERFLOW");
 		world->stats.overflowed++;
-		if (parcel->stream)
-			parcel->stream->disturbances++;
-		if (parcel->dest)
-			parcel->dest->inbound--;
+		disturbed(parcel);
+		count_inbound(parcel, -1);
 		free(parcel);
 		return;
 	}
@@ -289,8 +356,7 @@ void net_arrive(void *subject, uint64_t value)
 
 static void launch(struct parcel *parcel, uint64_t at)
 {
-	if (parcel->dest)
-		parcel->dest->inbound++;
+	count_inbound(parcel, 1);
 	world_at(parcel->to->world, at, net_arrive, parcel, 0);
 }
 
@@ -411,9 +477,8 @@ static void travel(struct node *node, struct parcel *parcel)
 	struct world *world = node->world;
 	const struct weather *weather = &world->weather;
 	struct rng *rng = &world->link;
-	struct endpoint *stream = parcel->stream;
 	uint64_t *last = &node->last_arrival[parcel->to->index], at;
-	bool has_mercy = !may_disturb(world, stream);
+	bool has_mercy = !may_disturb_both(world, parcel);
 	bool is_lost = rng_chance(rng, weather->loss);
 	bool is_corrupt = rng_chance(rng, weather->corrupt);
 	bool is_double = rng_chance(rng, weather->duplicate);
@@ -429,12 +494,12 @@ static void travel(struct node *node, struct parcel *parcel)
 	at = node->line_of->line_free + weather->delay + rng_below(rng, weather->jitter + 1);
 	if (at < *last)
 		at = *last;
-	if (weather->is_hostile && rng_chance(rng, 1000))
+	if (weather->is_hostile && !parcel->is_express && rng_chance(rng, 1000))
 		forge(world, parcel);
-	if (stream && !has_mercy && (is_lost || is_corrupt || is_double || is_late))
-		stream->disturbances++;
+	if (!has_mercy && (is_lost || is_corrupt || is_double || is_late))
+		disturbed(parcel);
 	if ((is_lost || is_corrupt) && !has_mercy) {
-		if (!is_lost)
+		if (!is_lost && !parcel->is_express)
 			corrupt(world, parcel);
 		drop(world, parcel, is_lost ? "  LOST" : "  CORRUPT");
 		return;
@@ -493,5 +558,63 @@ void net_commit(struct outbox *outbox, size_t size)
 		drop(world, parcel, "  NO SUCH NODE");
 		return;
 	}
+	travel(out->node, parcel);
+}
+
+static void route_record(struct world *world, struct parcel *parcel)
+{
+	struct packet record = {.bth = parcel->bytes, .length = parcel->length};
+	struct express head = head_of(parcel);
+	uint8_t flags = express_flags(&head);
+
+	parcel->dest = endpoint_of_qpn(world, parcel->to, express_qpn(&head));
+	if (parcel->dest && parcel->dest->peer)
+		parcel->stream = flags & EXPRESS_MESSAGE ? parcel->dest->peer : parcel->dest;
+	if (flags & EXPRESS_MESSAGE && flags & EXPRESS_ACK)
+		parcel->other = parcel->dest;
+	if (!(flags & EXPRESS_MANY))
+		return;
+	parcel->more_count = express_count_acks(&record) - 1;
+	for (uint32_t i = 0; i < parcel->more_count; i++) {
+		struct express one = express_ack_at(&record, &head, i + 1);
+
+		parcel->more[i] = endpoint_of_qpn(world, parcel->to, express_qpn(&one));
+	}
+}
+
+static void check_record(const struct world *world, const struct parcel *parcel)
+{
+	struct express head = head_of(parcel);
+	uint8_t flags = express_flags(&head);
+
+	sim_check((struct world *)world, flags & (EXPRESS_MESSAGE | EXPRESS_ACK),
+		  "a record for nothing");
+	sim_check((struct world *)world,
+		  !(flags & EXPRESS_MANY) || (!(flags & EXPRESS_MESSAGE) && parcel->more_count &&
+					      parcel->more_count < EXPRESS_ACKS),
+		  "a record of %u more ACKs, flags %#x", parcel->more_count, flags);
+	sim_check((struct world *)world,
+		  !(flags & EXPRESS_MESSAGE) || !parcel->stream || !parcel->stream->is_drained,
+		  "a message while the SQ is drained");
+}
+
+void net_commit_express(struct outbox *outbox, size_t size)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	struct world *world = out->node->world;
+	struct parcel *parcel = out->open;
+
+	sim_check(world, parcel, "a commit without a reservation");
+	sim_check(world, size <= parcel->length, "a commit of more than was reserved");
+	out->open = NULL;
+	parcel->length = size;
+	parcel->is_express = true;
+	parcel->number = ++world->stats.packets;
+	world->stats.expressed++;
+	sim_check(world, parcel->to, "a record to no node");
+	route_record(world, parcel);
+	check_record(world, parcel);
+	world->stats.together += parcel->more_count;
+	trace_parcel(world, parcel, "");
 	travel(out->node, parcel);
 }

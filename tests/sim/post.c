@@ -31,6 +31,8 @@ static uint32_t choose_length(struct endpoint *end, uint32_t most)
 	struct rng *rng = dice(end);
 	uint32_t length;
 
+	if (end->world->weather.has_express && rng_chance(rng, 8000))
+		return rng_below(rng, (most < 300 ? most : 300) + 1);
 	switch (rng_below(rng, 8)) {
 	case 0:
 		length = 0;
@@ -461,6 +463,13 @@ static bool is_trouble_due(const struct endpoint *end)
 
 /* ---- all of them ---- */
 
+/* Mostly small messages, for there to be records, and now and then one that is none. */
+static bool is_for_express(struct endpoint *end)
+{
+	return end->world->weather.has_express && end->type == IBV_QPT_RC &&
+	       rng_chance(dice(end), 9000);
+}
+
 static enum ibv_wr_opcode choose_opcode(struct endpoint *end)
 {
 	static const enum ibv_wr_opcode all[] = {
@@ -479,7 +488,7 @@ static enum ibv_wr_opcode choose_opcode(struct endpoint *end)
 	    IBV_WR_SEND_WITH_INV,
 	};
 
-	if (end->type == IBV_QPT_UD)
+	if (end->type == IBV_QPT_UD || is_for_express(end))
 		return all[rng_below(dice(end), 2)];
 	if (end->type == IBV_QPT_UC && rng_chance(dice(end), 500))
 		return IBV_WR_BIND_MW;
@@ -580,16 +589,22 @@ static void after_inline(struct endpoint *end, struct send *send)
 	}
 }
 
-static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count)
+/* What is fit for it by the express path, and then no turn is needed for it. */
+static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count, bool *needs_turn)
 {
-	struct ibv_send_wr *bad = NULL;
+	struct ibv_send_wr *wr = &drafts[0].wr, *bad = NULL;
 	int error;
 
 	if (!count)
 		return;
 	for (uint32_t i = 0; i + 1 < count; i++)
 		drafts[i].wr.next = &drafts[i + 1].wr;
-	error = qp_post_send(end->qp, &drafts[0].wr, &bad);
+	if (end->world->weather.has_express) {
+		wr = express_post(end->qp, wr, &end->node->out.outbox);
+		node_note(end->node, end->qp);
+	}
+	*needs_turn |= wr != NULL;
+	error = wr ? qp_post_send(end->qp, wr, &bad) : 0;
 	sim_check(end->world, !error, "end %d: qp_post_send: %s", end->index, strerror(error));
 	for (uint32_t i = 0; i < count; i++)
 		after_inline(end, drafts[i].send);
@@ -631,25 +646,25 @@ void post_sends(struct endpoint *end, uint32_t most)
 {
 	struct draft drafts[MAX_LIST + 1];
 	uint32_t count = 0;
-	bool has_posted = false;
+	bool needs_turn = false;
 
 	while (most-- && end->to_send && sends_outstanding(end) < end->max_send_wr) {
 		if (!make_draft(end, &drafts[count]))
 			break;
-		has_posted = true;
 		if (is_built(&drafts[count])) {
 			struct draft built = drafts[count];
 
-			post_list(end, drafts, count);
+			post_list(end, drafts, count, &needs_turn);
 			post_built(end, &built);
+			needs_turn = true;
 			count = 0;
 		} else if (++count == MAX_LIST) {
-			post_list(end, drafts, count);
+			post_list(end, drafts, count, &needs_turn);
 			count = 0;
 		}
 	}
-	post_list(end, drafts, count);
-	if (has_posted)
+	post_list(end, drafts, count, &needs_turn);
+	if (needs_turn)
 		node_schedule(end->node, end->qp);
 }
 

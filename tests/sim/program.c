@@ -38,6 +38,8 @@ static void choose_weather(struct world *world)
 	weather->refusal = rng_chance(rng, 5000) ? 0 : rng_below(rng, 3000);
 	weather->batch = rng_between(rng, 1, 32);
 	weather->step_delay = rng_between(rng, 0, weather->batch < 4 ? 1 * US : 5 * US);
+	if (weather->has_express) /* as within a host */
+		weather->delay = rng_below(rng, 2 * US);
 }
 
 /* ---- endpoints ---- */
@@ -66,6 +68,11 @@ static struct endpoint *new_endpoint(struct world *world, int node, enum ibv_qp_
 	end->think = rng_between(rng, 1 * US, 60 * US);
 	end->slow_recv = rng_chance(rng, 5000) ? 10000 : rng_between(rng, 300, 5000);
 	end->to_send = rng_between(rng, 5, 80);
+	if (world->weather.has_express && type == IBV_QPT_RC && rng_chance(rng, 8000)) {
+		end->slow_recv = 10000; /* most messages find a receive */
+		end->max_recv_wr = 32;
+		end->think = rng_between(rng, 1 * US, 10 * US);
+	}
 	return end;
 }
 
@@ -449,7 +456,7 @@ void program_make(struct world *world)
 {
 	struct rng *rng = dice(world);
 	int nodes = rng_chance(rng, 7000) ? 2 : rng_between(rng, 2, MAX_NODES);
-	int pairs = rng_between(rng, 1, 4), datagrams = 0;
+	int pairs = rng_between(rng, 1, world->weather.has_express ? 10 : 4), datagrams = 0;
 	bool is_ipv6 = rng_chance(rng, 3000);
 
 	choose_weather(world);

@@ -34,6 +34,7 @@
 #include "device/qp.h"
 #include "device/srq.h"
 #include "rng.h"
+#include "transport/express.h"
 #include "transport/packet.h"
 #include "transport/transport.h"
 #include "wire/parse.h"
@@ -271,6 +272,7 @@ struct seat {
 	struct node *node;
 	struct qp *qp;
 	bool is_scheduled, is_dead;
+	bool is_late; /* something of the express path is left to do */
 	uint64_t timer_at;
 };
 
@@ -279,6 +281,10 @@ struct parcel {
 	struct node *from, *to;
 	struct endpoint *stream; /* whose requests it serves; NULL: of no connection */
 	struct endpoint *dest;
+	bool is_express;	/* a record of the express path */
+	struct endpoint *other; /* whose requests it acknowledges as well */
+	uint32_t more_count;	/* of those it acknowledges behind the first; such are not lost */
+	struct endpoint *more[EXPRESS_ACKS];
 	union ibv_gid sgid, dgid;
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow_label;
@@ -349,7 +355,8 @@ struct weather {
 	uint32_t refusal;    /* of the outbox */
 	uint32_t batch, step_delay;
 	bool is_hostile;
-	bool no_mercy; /* no limit on losses in a row */
+	bool has_express; /* small SENDs and ACKs go as records, over the same link */
+	bool no_mercy;	  /* no limit on losses in a row */
 };
 
 typedef void (*event_action)(void *subject, uint64_t value);
@@ -363,6 +370,7 @@ struct event {
 
 struct statistics {
 	uint64_t packets, dropped, duplicated, reordered, corrupted, overflowed, forged;
+	uint64_t expressed, glanced, together; /* records; those taken without a turn; of ACKs */
 	uint64_t crowded, marked; /* no room in the line's queue; a mark that it is long */
 	uint64_t longest_queue;	  /* bytes */
 	uint64_t sends, recvs, failed, flushed, payload;
@@ -416,12 +424,17 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6);
 void node_wake(struct node *node, uint64_t delay);
 void node_seat(struct node *node, struct qp *qp);
 void node_schedule(struct node *node, struct qp *qp);
+void node_note(struct node *node, struct qp *qp); /* what the express path left for later */
 void seat_leave(struct qp *qp);
 
 /* net.c */
 bool world_is_lossy(const struct world *world); /* packets may be lost */
 uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size);
 void net_commit(struct outbox *outbox, size_t size);
+void *net_reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			  size_t size);
+void net_commit_express(struct outbox *outbox, size_t size);
+bool net_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
 			 uint32_t count, uint8_t **bytes);
 void net_commit_run(struct outbox *outbox, size_t size, uint32_t count);

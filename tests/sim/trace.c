@@ -4,10 +4,12 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "sim.h"
 #include "wire/aeth.h"
 #include "wire/parse.h"
+#include "wire/psn.h"
 
 void trace(struct world *world, const char *format, ...)
 {
@@ -47,10 +49,20 @@ static void aeth_text(const struct wire_packet *packet, char *text, size_t size)
 void trace_parcel(struct world *world, const struct parcel *parcel, const char *fate)
 {
 	struct wire_packet packet;
+	struct express head;
 	char text[64] = "", reth[64] = "";
 
 	if (!world->verbose)
 		return;
+	if (parcel->is_express) {
+		memcpy(&head, parcel->bytes, sizeof(head));
+		trace(world,
+		      "%d>%d #%-5u record flags %u qp %06x psn %06x ack %06x and %u, %u bytes%s",
+		      parcel->from->index, parcel->to->index, parcel->number, express_flags(&head),
+		      express_qpn(&head), head.psn & PSN_MASK, head.ack & PSN_MASK,
+		      parcel->more_count, parcel->length, fate);
+		return;
+	}
 	if (wire_parse(&packet, parcel->bytes, parcel->length)) {
 		trace(world, "%d>%d #%u malformed, %u bytes%s", parcel->from->index,
 		      parcel->to->index, parcel->number, parcel->length, fate);

@@ -209,6 +209,89 @@ static void arm_timers(struct node *node)
 	}
 }
 
+/* ---- the express path ---- */
+
+void node_note(struct node *node, struct qp *qp)
+{
+	struct seat *seat = qp->seat;
+
+	if (seat->is_dead || (!transport_is_late(qp) && !transport_is_untimed(qp)))
+		return;
+	seat->is_late = true;
+	node_wake(node, 500);
+}
+
+static void glanced(struct qp *qp, void *data)
+{
+	node_note(data, qp);
+}
+
+/* As a program's poll would, or not. */
+static bool glance(struct node *node, const struct packet *packet)
+{
+	struct glance glance = {.now = node->world->now, .taken = glanced, .data = node};
+
+	if (!packet->is_express || rng_chance(&node->world->host, 1000) ||
+	    !transport_glance(&node->adapter, packet, &glance))
+		return false;
+	node->world->stats.glanced++;
+	return true;
+}
+
+/* False if it needs its turn. */
+static bool catch_up(struct node *node, struct qp *qp, struct express_acks *acks)
+{
+	if (transport_waits(qp)) {
+		express_acks_send(acks);
+		if (!express_advance(qp, acks->outbox))
+			return false;
+	}
+	if (!transport_owes(qp))
+		return true;
+	if (!express_acks_take(acks, qp))
+		express_acks_send(acks);
+	return express_acks_add(acks, qp);
+}
+
+static uint32_t count_owing(const struct node *node)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < node->seat_count; i++)
+		count += node->seats[i]->is_late && !node->seats[i]->is_dead &&
+			 express_owes(node->seats[i]->qp->responder);
+	return count;
+}
+
+/* What was left for later waits on, or has its turn, or leaves as records: by chance. */
+static void settle(struct node *node)
+{
+	struct express_acks acks = {.outbox = &node->out.outbox};
+	struct rng *rng = &node->world->host;
+	/* for company, mostly: then there are ACKs that go together */
+	bool is_waiting = rng_chance(rng, count_owing(node) == 1 ? 9700 : 5000), is_any = false;
+
+	for (uint32_t i = 0; i < node->seat_count; i++) {
+		struct seat *seat = node->seats[i];
+
+		if (!seat->is_late || seat->is_dead)
+			continue;
+		is_any = true;
+		if (is_waiting)
+			break;
+		seat->is_late = false;
+		if (rng_chance(rng, 7000))
+			transport_time(seat->qp, node->world->now);
+		if (rng_chance(rng, 2000) || !catch_up(node, seat->qp, &acks))
+			node_schedule(node, seat->qp);
+		else
+			node_note(node, seat->qp);
+	}
+	express_acks_send(&acks);
+	if (is_any)
+		node_wake(node, 500);
+}
+
 static void take_packets(struct node *node, uint32_t most)
 {
 	while (most-- && node->rx) {
@@ -222,6 +305,7 @@ static void take_packets(struct node *node, uint32_t most)
 		    .hop_limit = parcel->hop_limit,
 		    .flow_label = parcel->flow_label,
 		    .source_port = 0xc000 + parcel->from->index,
+		    .is_express = parcel->is_express,
 		};
 
 		node->rx = parcel->next;
@@ -229,7 +313,9 @@ static void take_packets(struct node *node, uint32_t most)
 			node->rx_tail = &node->rx;
 		node->rx_count--;
 		net_arrived(node, parcel);
-		transport_receive(&node->adapter, &packet, node->world->now, &node->out.outbox);
+		if (!glance(node, &packet))
+			transport_receive(&node->adapter, &packet, node->world->now,
+					  &node->out.outbox);
 		free(parcel);
 	}
 }
@@ -269,6 +355,8 @@ static void node_step(void *subject, uint64_t value)
 		take_packets(node, rng_between(&world->host, 1, world->weather.batch));
 		run_qps(node);
 	}
+	if (world->weather.has_express)
+		settle(node);
 	arm_timers(node);
 	if (node->rx || node->run_count)
 		node_wake(node, 100);
@@ -341,6 +429,11 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 	node->run = world_alloc(world, sizeof(*node->run) * MAX_ENDPOINTS * 4);
 	node->out.outbox.reserve = net_reserve;
 	node->out.outbox.commit = net_commit;
+	if (world->weather.has_express) {
+		node->out.outbox.reserve_express = net_reserve_express;
+		node->out.outbox.commit_express = net_commit_express;
+		node->out.outbox.is_along = net_is_along;
+	}
 	node->out.outbox.reserve_run = net_reserve_run;
 	node->out.outbox.commit_run = net_commit_run;
 	node->out.node = node;

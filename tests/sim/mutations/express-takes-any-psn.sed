@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A record is taken whatever its PSN.
+# file: src/transport/express_take.c
+# with: --express --seeds 1..300
+s/return express->psn == responder->psn \&\& /return /
