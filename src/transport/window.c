@@ -10,6 +10,7 @@ enum {
 	TOLERANT_FROM = 8,    /* packets; many QPs share what room a receiver has */
 	SAMPLES = 4,	      /* round trips, before the shortest is taken for the way's */
 	STEPS_MAX = 16,
+	SURE = 3, /* long round trips in a row */
 };
 
 /* Packets that wait so long, and a sixteenth of the round trip, wait for each other; less is what
@@ -86,7 +87,7 @@ static bool is_by_chance(struct window *window, uint32_t una, uint32_t end)
 		window->lost_until = end;
 	}
 	window->lost++;
-	return !window->is_queued && round >= TOLERANT_FROM &&
+	return window->queued < SURE - 1 && round >= TOLERANT_FROM &&
 	       window->lost <= 1 + round / TOLERATED_SHARE;
 }
 
@@ -110,25 +111,30 @@ static void set_max(struct window *window, const struct rtt *rtt, uint32_t mtu)
 	window->step = 1 + at_most(least / STEP_NS, STEPS_MAX - 1);
 }
 
-/* What waits goes: as all who share the line do so at once, each sees how long its way is. A sample
- * alone may be a processor that was busy. */
+/* What waits goes: as all who share the line do so at once, each sees how long its way is. One or
+ * two long round trips may be processors that were busy. */
 void window_timed(struct window *window, const struct rtt *rtt, uint64_t sample, uint32_t mtu,
 		  uint64_t now)
 {
-	bool was_queued = window->is_queued;
-
 	set_max(window, rtt, mtu);
-	window->is_queued = sample > rtt->least + rtt->least / 16 + QUEUE_NS;
-	if (!window->is_queued || window->packets <= window->near_max)
+	if (sample <= rtt->least + rtt->least / 16 + QUEUE_NS) {
+		window->queued = 0;
 		return;
-	if (!was_queued) {
+	}
+	if (!window->queued || sample < window->shortest)
+		window->shortest = sample;
+	window->queued += window->queued < SURE;
+	if (window->queued < SURE - 1 || window->packets <= window->near_max)
+		return;
+	if (window->queued < SURE) {
 		window->threshold = window->packets;
 		return;
 	}
-	window->threshold = at_least(window->packets * rtt->least / sample, window->near_max);
+	window->threshold =
+	    at_least(window->packets * rtt->least / window->shortest, window->near_max);
 	window->packets = window->threshold;
 	window->grown = 0;
-	window->is_queued = false;
+	window->queued = 0;
 	if (now - window->emptied > EMPTY_NS) {
 		window->packets = window->start;
 		window->emptied = now;

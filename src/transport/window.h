@@ -46,8 +46,9 @@ struct window {
 	uint32_t lost;	    /* in the round that ends at lost_until (PSN) */
 	uint32_t lost_until;
 	bool is_recovering;
-	uint64_t emptied; /* when it was small enough that nothing of this QP's waited */
-	bool is_queued;	  /* the last round trip was longer than it need be */
+	uint64_t emptied;  /* when it was small enough that nothing of this QP's waited */
+	uint32_t queued;   /* so many round trips in a row were longer than they need be */
+	uint64_t shortest; /* of those */
 };
 
 void window_init(struct window *window, uint32_t mtu);
