@@ -9,6 +9,7 @@
 
 enum {
 	SPARE_SLOTS = 1,   /* whose word is of no record */
+	STREAK = 4,	   /* so many, and the consumer is likely to be behind */
 	FETCHED_AHEAD = 3, /* more, and the consumer's processor takes it back, reading ahead */
 };
 
@@ -89,7 +90,8 @@ static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind
 	if (is_of_lap(atomic_load_explicit(&next->word, memory_order_relaxed), p->tail))
 		atomic_store_explicit(&next->word, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->word, word, memory_order_release);
-	lines_fetch(slot_at(p->memory, p->tail + FETCHED_AHEAD));
+	if (++p->streak > STREAK)
+		lines_fetch(slot_at(p->memory, p->tail + FETCHED_AHEAD));
 	p->has_news = true;
 }
 

@@ -69,7 +69,8 @@ struct ring_producer {
 	uint32_t tail, head_seen;      /* slots */
 	uint32_t bulk_tail, bulk_seen; /* units */
 	uint32_t reserved_slots, reserved_unit;
-	bool has_news; /* published since the last ring_wants_bell() */
+	bool has_news;	 /* published since the last ring_wants_bell() */
+	uint32_t streak; /* published since the other side was heard of last */
 };
 
 struct ring_consumer {
@@ -94,6 +95,13 @@ void ring_commit_express(struct ring_producer *producer, size_t size);
 /* A record that says where the packets behind it come from and go to: `size` up to one slot's
  * bytes. False when there is no room. */
 bool ring_put_address(struct ring_producer *producer, const void *address, size_t size);
+
+/* Something came from the other side: it may be waiting where the next record will be, and a line
+ * that was asked for early would be taken from it in vain. */
+static inline void ring_was_heard_of(struct ring_producer *producer)
+{
+	producer->streak = 0;
+}
 
 /* After commits: whether the consumer sleeps. Once for each sleep. */
 bool ring_wants_bell(struct ring_producer *producer);

@@ -62,7 +62,8 @@ struct channel {
 	int bell;
 	bool is_bell_lent;
 	bool is_touched;
-	uint8_t lane; /* that takes in what comes */
+	uint32_t heard; /* the lane's, when it was sent on last */
+	uint8_t lane;	/* that takes in what comes */
 };
 
 enum way_state {
@@ -87,6 +88,7 @@ struct samehost {
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
 	uint64_t assists;
 	bool has_touched, is_full;
+	uint32_t heard; /* records that came in */
 	uint32_t poller;
 	bool is_off;
 	uint8_t lane;				  /* which this is */
@@ -259,6 +261,18 @@ static uint8_t *reserve(struct outbox *outbox, const struct av *av, uint32_t des
 	return bytes;
 }
 
+/* A stream is what leaves without anything that comes in, on whichever channel. */
+static struct ring_producer *ring_of_reserved(struct samehost *samehost)
+{
+	struct channel *channel = samehost->reserved;
+
+	if (channel->heard != samehost->heard) {
+		channel->heard = samehost->heard;
+		ring_was_heard_of(&channel->out);
+	}
+	return &channel->out;
+}
+
 static void commit(struct outbox *outbox, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
@@ -267,7 +281,7 @@ static void commit(struct outbox *outbox, size_t size)
 		samehost->elsewhere->commit(samehost->elsewhere, size);
 		return;
 	}
-	ring_commit(&samehost->reserved->out, size);
+	ring_commit(ring_of_reserved(samehost), size);
 	touch(samehost, samehost->reserved);
 }
 
@@ -320,7 +334,7 @@ static void commit_express(struct outbox *outbox, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
 
-	ring_commit_express(&samehost->reserved->out, size);
+	ring_commit_express(ring_of_reserved(samehost), size);
 }
 
 bool samehost_is_heard(struct samehost *samehost)
@@ -551,6 +565,7 @@ unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, 
 		count += glance(channel, accept, data);
 		*has_more |= !ring_is_empty(&channel->in);
 	}
+	samehost->heard += count;
 	return count;
 }
 
@@ -562,6 +577,7 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 	for (uint32_t i = 0; i < samehost->channel_count; i++)
 		if (!ring_is_empty(&samehost->channels[i]->in))
 			count += receive(samehost->channels[i], find, deliver, data);
+	samehost->heard += count;
 	return count;
 }
 
