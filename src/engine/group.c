@@ -198,16 +198,26 @@ static int ask(struct group *group, uint32_t slot)
 	return error;
 }
 
+/* Still: whoever did not answer may have ended meanwhile. */
+static bool is_held(const struct group *group)
+{
+	return probe(group) == -EADDRINUSE;
+}
+
 /* Whether to ask no more, after that many tries that someone has not answered. */
 static bool is_silent(const struct group *group, int tries)
 {
-	return tries >= TRIES_STARVED || (tries >= TRIES_STOPPED && !holder_goes_on(&group->gid));
+	if (tries < TRIES_STOPPED || (tries < TRIES_STARVED && holder_goes_on(&group->gid)))
+		return false;
+	return is_held(group);
 }
 
 /* Whether to ask no more, after that many tries that found none of ours. */
 static bool is_foreign(const struct group *group, int tries)
 {
-	return tries >= TRIES_DYING || (tries >= TRIES_LEAVING && !holder_is_unseen(&group->gid));
+	if (tries < TRIES_LEAVING || (tries < TRIES_DYING && holder_is_unseen(&group->gid)))
+		return false;
+	return is_held(group);
 }
 
 /* A new vault, or that of the group that has the port. 0 or a positive errno (noted). */

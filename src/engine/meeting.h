@@ -44,6 +44,7 @@ struct meeting {
 
 	/* OFFER, ACCEPT, INTRODUCE: from a lane to a way of a slot; LINE, BRANCH: the slot */
 	uint32_t lane, slot, way;
+	uint32_t is_again; /* VISIT: by who has visited the QP at its last home */
 
 	/* of a packet; its bytes follow */
 	union ibv_gid sgid, dgid;

@@ -183,6 +183,7 @@ static int send_request(const struct opening *opening, const struct mail_address
 	meeting.question = qp->number;
 	meeting.scope = station_of(qp->adapter)->info.ifindex;
 	meeting.slot = opening->engine->slot.number;
+	meeting.is_again = opening->visits > 0;
 	do {
 		error = mail_send(opening->engine->slot.fd, to, iov, 2, ends, VISIT_FDS);
 	} while (error == -EAGAIN && tries-- > 0 && usleep(MOMENT_US) == 0);

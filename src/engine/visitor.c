@@ -41,8 +41,29 @@ static struct adapter *find_adapter(const struct engine *engine, uint32_t ifinde
 	return NULL;
 }
 
+static void tell(const struct visitor *visitor, uint32_t type)
+{
+	send(visitor->events_fd, &type, sizeof(type), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Of a QP that was taken over. */
+static struct opening *opening_of(const struct qp *qp)
+{
+	return qp->stand_in ? qp->stand_in->opening : NULL;
+}
+
+/* Who has visited the last home, and not found us before this, has it open all the time. */
+static void tell_missed(const struct visitor *visitor)
+{
+	const struct opening *opening = opening_of(visitor->qp);
+
+	for (uint32_t type = 0; opening && opening->told >> type; type++)
+		if (opening->told >> type & 1)
+			tell(visitor, type);
+}
+
 /* The visitor's, once there is one; then the mail has them no more. */
-static bool add(struct engine *engine, struct qp *qp, struct mail *mail)
+static bool add(struct engine *engine, struct qp *qp, struct mail *mail, bool is_again)
 {
 	struct visitor *visitor = calloc(1, sizeof(*visitor));
 
@@ -62,6 +83,8 @@ static bool add(struct engine *engine, struct qp *qp, struct mail *mail)
 	mail->fds[0] = mail->fds[1] = -1;
 	pthread_mutex_lock(&engine->openings.lock);
 	cds_list_add_tail(&visitor->node, &engine->openings.visitors);
+	if (is_again)
+		tell_missed(visitor);
 	pthread_mutex_unlock(&engine->openings.lock);
 	return true;
 }
@@ -97,7 +120,7 @@ void opening_visit(struct engine *engine, const struct meeting *meeting, size_t 
 		home_share(qp);
 	lane_unlock(lane);
 	pthread_mutex_unlock(&engine->stations_lock);
-	if (qp && !add(engine, qp, mail))
+	if (qp && !add(engine, qp, mail, meeting->is_again))
 		engine_face()->leave_qp(shown(qp));
 	pthread_mutex_unlock(&engine->openings.call_lock);
 }
@@ -258,13 +281,15 @@ static void serve(struct engine *engine, struct visitor *visitor)
 
 void openings_tell(struct engine *engine, const struct qp *qp, enum ibv_event_type type)
 {
+	struct opening *opening = opening_of(qp);
 	struct visitor *visitor;
-	uint32_t told = type;
 
 	pthread_mutex_lock(&engine->openings.lock);
+	if (opening)
+		opening->told |= 1u << type;
 	cds_list_for_each_entry (visitor, &engine->openings.visitors, node)
 		if (visitor->qp == qp)
-			send(visitor->events_fd, &told, sizeof(told), MSG_DONTWAIT | MSG_NOSIGNAL);
+			tell(visitor, type);
 	pthread_mutex_unlock(&engine->openings.lock);
 }
 

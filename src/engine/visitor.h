@@ -56,6 +56,7 @@ struct opening {
 	int calls, events;
 	int calls_place, events_place;
 	struct qp *heir;  /* the QP itself */
+	uint32_t told;	  /* of its events since, 1 << type; under the lists' lock */
 	int mail_place;	  /* of its mailbox, whose name makes us the heir */
 	uint64_t seek_at; /* not before */
 	unsigned int seeks;

@@ -104,7 +104,9 @@ static void serve(int out, struct slot *slot, struct group_list *list, struct gr
 
 	for (int i = 0; i < LANES; i++)
 		fds[1 + i] = (struct pollfd){.fd = group->fds[i], .events = POLLIN};
-	while (poll(fds, 1 + LANES, -1) > 0) {
+	for (;;) {
+		if (poll(fds, 1 + LANES, -1) < 0)
+			continue; /* it has had a nap */
 		if (fds[0].revents && mail_receive(slot->fd, &mail) == 0) {
 			group_answer(list, slot->fd, &mail);
 			mail_close_fds(&mail);
@@ -290,6 +292,18 @@ static void who_is_only_slow_to_answer_is_waited_for(void **state)
 	member_kill(&slow);
 }
 
+static void who_does_not_answer_and_ends_leaves_the_port(void **state)
+{
+	struct member stopped = member_joined(), newcomer;
+
+	kill(stopped.pid, SIGSTOP);
+	newcomer = member_start();
+	usleep(4000000); /* within its last try */
+	member_kill(&stopped);
+	wait_for_joining(&newcomer);
+	member_kill(&newcomer);
+}
+
 static void a_newcomer_is_told_when_nobody_answers(void **state)
 {
 	struct member stopped = member_joined(), newcomer;
@@ -405,6 +419,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(the_last_one_out_frees_the_port),
 	    TEST(who_is_only_slow_to_answer_is_waited_for),
+	    TEST(who_does_not_answer_and_ends_leaves_the_port),
 	    TEST(a_newcomer_is_told_when_nobody_answers),
 	    TEST(a_port_that_nobody_is_seen_to_hold_is_waited_for),
 	    TEST(a_foreign_program_on_the_port_is_named),

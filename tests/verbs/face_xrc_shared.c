@@ -531,6 +531,25 @@ static void all_hear_of_what_happens_to_it_elsewhere(void **state)
 	assert_int_equal(helper_can(&two, order(ORDER_QUERY, 0)).attr.qp_state, IBV_QPS_ERR);
 }
 
+static void who_did_not_run_hears_of_it_later(void **state)
+{
+	int status;
+
+	open_in_both();
+	say(&one, one_srq.number, "what comes is taken in here now");
+	kill(two.pid, SIGSTOP);
+	assert_int_equal(waitpid(two.pid, &status, WUNTRACED), two.pid);
+	assert_true(WIFSTOPPED(status));
+	helper_kill(&home);
+	say(&one, one_srq.number, "goes on");
+	post_to(one_srq.number, IBV_WR_RDMA_WRITE, end_sge(&sender, 0, 100), 1, one_srq.addr,
+		one_srq.rkey ^ 0x10);
+	assert_failed(next_wc(sender.cq), 1, IBV_WC_REM_ACCESS_ERR, REASON_PEER_REFUSED_ACCESS);
+	assert_int_equal(helper_can(&one, order(ORDER_EVENT, 0)).number, IBV_EVENT_QP_ACCESS_ERR);
+	kill(two.pid, SIGCONT);
+	assert_int_equal(helper_can(&two, order(ORDER_EVENT, 0)).number, IBV_EVENT_QP_ACCESS_ERR);
+}
+
 static void it_is_changed_by_whoever_has_it_open(void **state)
 {
 	open_in_both();
@@ -691,6 +710,7 @@ int main(int argc, char **argv)
 	    SHARED_TEST(a_qp_goes_on_when_its_creator_closes_the_device),
 	    SHARED_TEST(a_qp_goes_from_one_to_the_next),
 	    SHARED_TEST(all_hear_of_what_happens_to_it_elsewhere),
+	    SHARED_TEST(who_did_not_run_hears_of_it_later),
 	    SHARED_TEST(it_is_changed_by_whoever_has_it_open),
 	    SHARED_TEST(the_home_is_killed_in_a_stream),
 	    SHARED_TEST(the_slot_is_free_when_the_last_has_let_go),
