@@ -306,7 +306,7 @@ static void all_who_have_it_open_get_its_events(void **state)
 	theirs = open_xrcd(second, domain_fd, 0);
 	opened = open_qp(second, theirs, target.qp->qp_num);
 	assert_non_null(opened);
-	send_to(srqn + 1);
+	send_to(0);
 	assert_wc(next_wc(sender.cq), 0x5e4d, IBV_WC_REM_INV_REQ_ERR);
 	take_event(context, target.qp);
 	take_event(second, opened);
