@@ -31,21 +31,34 @@ struct xrc_domain *xrc_domain_find(struct adapter *adapter, const struct xrcd_fi
 	return domain;
 }
 
-static struct xrc_domain *create(struct adapter *adapter, const struct xrcd_file *file)
+/* 0 or -errno. */
+static int share(struct adapter *adapter, struct xrc_domain *domain)
+{
+	domain->share = -1;
+	if (domain->is_private || !adapter->host->share_domain)
+		return 0;
+	domain->share = adapter->host->share_domain(adapter, &domain->file);
+	return domain->share < 0 ? domain->share : 0;
+}
+
+static int create(struct adapter *adapter, const struct xrcd_file *file, struct xrc_domain **new)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
+	int error;
 
 	if (!domain)
-		return NULL;
+		return refuse(REASON_NO_MEMORY, "for an XRC domain");
 	domain->is_private = !file;
-	domain->share = -1;
-	if (file) {
+	if (file)
 		domain->file = *file;
-		if (adapter->host->share_domain)
-			domain->share = adapter->host->share_domain(adapter, file);
+	error = share(adapter, domain);
+	if (error) {
+		free(domain);
+		return refuse(REASON_XRCD_NAME, "error %d", -error);
 	}
 	cds_list_add_tail(&domain->node, &adapter->domains);
-	return domain;
+	*new = domain;
+	return 0;
 }
 
 /* With the adapter's lock held, and that of the domain. A process of its own that has it open is as
@@ -65,9 +78,7 @@ static int open_domain(struct adapter *adapter, const struct xrcd_file *file, in
 	if (exists && flags & XRCD_EXCLUSIVE)
 		return refuse(REASON_XRCD_EXISTS, "inode %llu on %s",
 			      (unsigned long long)file->inode, adapter->name);
-	if (!*domain)
-		*domain = create(adapter, file);
-	return *domain ? 0 : refuse(REASON_NO_MEMORY, "for an XRC domain");
+	return *domain ? 0 : create(adapter, file, domain);
 }
 
 static int open_alone(struct adapter *adapter, const struct xrcd_file *file, int flags,

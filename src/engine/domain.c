@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/adapter.h"
@@ -16,6 +17,8 @@
 #include "engine/join_lock.h"
 #include "engine/state.h"
 #include "explain/reason.h"
+
+enum { NAME_TRIES = 200 }; /* a millisecond each */
 
 /* Its file in place of an address: no interface has this number. */
 int domain_lock(struct adapter *adapter, const struct xrcd_file *file, int *lock)
@@ -47,22 +50,49 @@ static void address_of(const struct adapter *adapter, uint32_t slot, const struc
 			       file->inode, address);
 }
 
+/* `probe` is a socket to try the name with: there is one only as long as its process lives. */
+static bool has_name(const struct adapter *adapter, uint32_t slot, const struct xrcd_file *file,
+		     int probe)
+{
+	struct mail_address address;
+
+	address_of(adapter, slot, file, &address);
+	return connect(probe, (const struct sockaddr *)&address.name, address.length) == 0;
+}
+
 bool domain_is_shared(struct adapter *adapter, const struct xrcd_file *file)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool is_shared = false;
 
-	for (uint32_t slot = 0; slot < QPN_SLOTS && fd >= 0 && !is_shared; slot++) {
-		struct mail_address address;
-
-		address_of(adapter, slot, file, &address);
-		is_shared =
-		    slot != adapter->slot &&
-		    connect(fd, (const struct sockaddr *)&address.name, address.length) == 0;
-	}
-	if (fd >= 0)
-		close(fd);
+	for (uint32_t slot = 0; slot < QPN_SLOTS && probe >= 0 && !is_shared; slot++)
+		is_shared = slot != adapter->slot && has_name(adapter, slot, file, probe);
+	if (probe >= 0)
+		close(probe);
 	return is_shared;
+}
+
+bool domain_is_of(const struct adapter *adapter, uint32_t slot, const struct xrcd_file *file)
+{
+	int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_theirs = probe < 0 || has_name(adapter, slot, file, probe);
+
+	if (probe >= 0)
+		close(probe);
+	return is_theirs;
+}
+
+/* The name of a slot's domain is in use only while a child of ours that is about to exec has it. */
+static int bind_name(const struct mail_address *address)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+	int fd = mail_bind(address);
+
+	for (int tries = 0; fd == -EADDRINUSE && tries < NAME_TRIES; tries++) {
+		nanosleep(&moment, NULL);
+		fd = mail_bind(address);
+	}
+	return fd;
 }
 
 int domain_share(struct adapter *adapter, const struct xrcd_file *file)
@@ -72,13 +102,14 @@ int domain_share(struct adapter *adapter, const struct xrcd_file *file)
 	int fd, share;
 
 	address_of(adapter, adapter->slot, file, &address);
-	fd = mail_bind(&address);
+	fd = bind_name(&address);
 	if (fd < 0)
-		return -1;
+		return fd;
 	share = held_add(held, fd);
-	if (share < 0)
-		close(fd);
-	return share;
+	if (share >= 0)
+		return share;
+	close(fd);
+	return -EMFILE;
 }
 
 void domain_unshare(struct adapter *adapter, int share)

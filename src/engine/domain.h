@@ -8,6 +8,7 @@
 #define ENGINE_DOMAIN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct adapter;
 struct xrcd_file;
@@ -16,7 +17,11 @@ struct xrcd_file;
 int domain_lock(struct adapter *adapter, const struct xrcd_file *file, int *lock);
 void domain_unlock(struct adapter *adapter, int lock);
 bool domain_is_shared(struct adapter *adapter, const struct xrcd_file *file);
+/* Says so; a number for who takes it back, or -errno. */
 int domain_share(struct adapter *adapter, const struct xrcd_file *file);
 void domain_unshare(struct adapter *adapter, int share);
+
+/* Whether that slot's process has it open. It is not asked, and may be stopped, or not care. */
+bool domain_is_of(const struct adapter *adapter, uint32_t slot, const struct xrcd_file *file);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "device/adapter.h"
 #include "device/xrcd.h"
+#include "engine/domain.h"
 #include "engine/line.h"
 #include "engine/progress.h"
 #include "engine/state.h"
@@ -549,12 +550,16 @@ static int send_request(struct engine *engine, const struct line *line, int fd, 
 	return mail_send(engine->slot.fd, &to, iov, 2, (int[]){fd, ledger}, 2);
 }
 
-/* -EAGAIN: the mailbox is full; the peer's next try is ours. */
+/* -EAGAIN: the mailbox is full; the peer's next try is ours. Who has not the domain is not even
+ * asked: it may be anybody, and not run. */
 static int connect_line(struct engine *engine, struct line *line)
 {
 	struct ledger *ledger;
-	int ends[2], error = obtain_ledger(line->qp);
+	int ends[2], error;
 
+	if (!domain_is_of(line->qp->adapter, line->slot, &line->qp->domain->file))
+		return -ENOENT;
+	error = obtain_ledger(line->qp);
 	if (error)
 		return error;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)

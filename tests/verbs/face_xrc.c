@@ -5,8 +5,10 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <net/if.h>
 #include <sys/stat.h>
 
+#include "engine/slot.h"
 #include "live.h"
 
 static int domain_fd;
@@ -338,6 +340,28 @@ static void what_names_no_domain_is_refused(void **state)
 	assert_int_equal(ibv_close_xrcd(own), 0);
 }
 
+/* What others would look for is somebody else's: it would be shared with nobody. */
+static void a_domain_that_cannot_be_named_is_refused(void **state)
+{
+	struct mail_address address;
+	struct stat file;
+	int fd;
+
+	assert_int_equal(fstat(domain_fd, &file), 0);
+	create_sender(0);
+	mail_address_of_domain(sender.qp->qp_num >> QPN_SLOT_SHIFT, getuid(), if_nametoindex("lo"),
+			       file.st_dev, file.st_ino, &address);
+	fd = mail_bind(&address);
+	assert_true(fd >= 0);
+	assert_refused_null(open_xrcd(context, domain_fd, O_CREAT), EMFILE, REASON_XRCD_NAME,
+			    "error 98");
+	assert_int_equal(close(fd), 0);
+	xrcd = open_xrcd(context, domain_fd, O_CREAT | O_EXCL);
+	assert_non_null(xrcd);
+	assert_int_equal(ibv_close_xrcd(xrcd), 0);
+	end_destroy(&sender);
+}
+
 static void what_is_in_use_stays(void **state)
 {
 	create_connection(0);
@@ -447,6 +471,7 @@ int main(void)
 	    XRC_TEST(it_lives_as_long_as_one_has_it_open),
 	    XRC_TEST(all_who_have_it_open_get_its_events),
 	    XRC_TEST(what_names_no_domain_is_refused),
+	    XRC_TEST(a_domain_that_cannot_be_named_is_refused),
 	    XRC_TEST(what_is_in_use_stays),
 	    XRC_TEST(what_names_no_qp_is_refused),
 	    XRC_TEST(basic_srqs_have_no_number),

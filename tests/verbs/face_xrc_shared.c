@@ -258,6 +258,20 @@ static void an_srq_of_a_process_without_the_domain_is_refused(void **state)
 	assert_no_such_srq(one_srq.number);
 }
 
+/* It is not asked: a process that has no part in it may not run, or have its mail full. */
+static void nor_does_it_wait_for_that_process(void **state)
+{
+	int status;
+
+	helper_can(&one, order(ORDER_CLOSE_SRQ, 0));
+	helper_can(&one, order(ORDER_CLOSE_DOMAIN, 0));
+	kill(one.pid, SIGSTOP);
+	assert_int_equal(waitpid(one.pid, &status, WUNTRACED), one.pid);
+	assert_true(WIFSTOPPED(status));
+	assert_no_such_srq(one_srq.number);
+	kill(one.pid, SIGCONT);
+}
+
 static void an_srq_that_went_is_refused(void **state)
 {
 	helper_can(&one, post_order(7, 1, 1000));
@@ -694,6 +708,7 @@ int main(int argc, char **argv)
 	    SHARED_TEST(an_srq_that_its_process_has_not_is_refused),
 	    SHARED_TEST(an_srq_of_no_process_is_refused),
 	    SHARED_TEST(an_srq_of_a_process_without_the_domain_is_refused),
+	    SHARED_TEST(nor_does_it_wait_for_that_process),
 	    SHARED_TEST(an_srq_that_went_is_refused),
 	    SHARED_TEST(a_qp_that_is_reset_can_be_used_again),
 	    SHARED_TEST(the_death_of_an_srqs_owner_is_its_own),
