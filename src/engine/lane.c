@@ -57,7 +57,8 @@ static int open_descriptors(struct lane *lane)
 	lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	lane->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	lane->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (lane->epoll_fd < 0 || lane->kick_fd < 0 || lane->timer_fd < 0)
+	lane->call_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (lane->epoll_fd < 0 || lane->kick_fd < 0 || lane->timer_fd < 0 || lane->call_fd < 0)
 		return -errno;
 	if (watch(lane, lane->kick_fd, &lane->kick_fd) < 0 ||
 	    watch(lane, lane->timer_fd, &lane->timer_fd) < 0)
@@ -79,7 +80,6 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	lane->ready_end = &lane->ready;
 	lane->patience = PATIENCE_NS;
 	lane->armed = lane->flush_at = UINT64_MAX;
-	atomic_init(&lane->call_fd, -1);
 	CDS_INIT_LIST_HEAD(&lane->sources);
 	CDS_INIT_LIST_HEAD(&lane->branches);
 	CDS_INIT_LIST_HEAD(&lane->dead_lines);
@@ -122,16 +122,13 @@ void lane_stop(struct lane *lane)
 
 static void close_descriptors(struct lane *lane)
 {
-	int *fds[] = {&lane->epoll_fd, &lane->kick_fd, &lane->timer_fd};
-	int call_fd = atomic_exchange(&lane->call_fd, -1);
+	int *fds[] = {&lane->epoll_fd, &lane->kick_fd, &lane->timer_fd, &lane->call_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
-	if (call_fd >= 0)
-		close(call_fd);
 }
 
 void lane_close(struct lane *lane)
@@ -304,7 +301,7 @@ int lane_add_source(struct lane *lane, struct source *source)
 void lane_remove_source(struct lane *lane, struct source *source)
 {
 	epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
-	epoll_ctl(atomic_load(&lane->call_fd), EPOLL_CTL_DEL, source->fd, NULL);
+	epoll_ctl(lane->call_fd, EPOLL_CTL_DEL, source->fd, NULL);
 	cds_list_del(&source->node);
 	if (lane->hot == source)
 		lane->hot = NULL;

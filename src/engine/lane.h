@@ -134,8 +134,7 @@ struct lane {
 
 	struct vigil vigil; /* the thread's own */
 	int epoll_fd, kick_fd, timer_fd;
-	atomic_int
-	    call_fd; /* an epoll: sockets that wake the thread once though it naps; -1: none yet */
+	int call_fd; /* an epoll: sockets that wake the thread once though it naps */
 	pthread_t thread;
 	bool has_thread;
 };

@@ -10,15 +10,11 @@ enum {
 	SHORT_WAKES = 10,
 	PATIENCE_WAKES = 5, /* as much as the other end needs to answer by sleeping */
 	WAKE_MAX_NS = 150000,
-	QUICK_MIN = 4,
-	NEEDED_MAX = 1024,
-	MISSES_MAX = 3,
-	HITS_MAX = 64,
 };
 
 bool lookout_may(const struct lookout *lookout)
 {
-	return lookout->quick >= QUICK_MIN + lookout->needed;
+	return habit_holds(&lookout->habit);
 }
 
 uint64_t lookout_patience(const struct lookout *lookout)
@@ -45,34 +41,20 @@ static bool is_short(const struct lookout *lookout, uint64_t took)
 
 void lookout_slept(struct lookout *lookout, uint64_t took)
 {
-	if (!is_short(lookout, took))
-		lookout->quick = 0;
-	else if (!lookout_may(lookout))
-		lookout->quick++;
+	habit_sign(&lookout->habit, is_short(lookout, took));
 }
 
 void lookout_in_vain(struct lookout *lookout)
 {
-	lookout->misses = lookout->hits = lookout->quick = 0;
-	lookout->needed = lookout->needed ? 2 * lookout->needed : QUICK_MIN;
-	if (lookout->needed > NEEDED_MAX)
-		lookout->needed = NEEDED_MAX;
+	habit_give_up(&lookout->habit);
 }
 
 void lookout_looked(struct lookout *lookout, bool was_there)
 {
-	if (was_there) {
-		lookout->misses = 0;
-		if (++lookout->hits >= HITS_MAX)
-			lookout->needed = 0;
-		return;
-	}
-	lookout->hits = 0;
-	if (++lookout->misses == MISSES_MAX)
-		lookout_in_vain(lookout);
+	habit_tried(&lookout->habit, was_there);
 }
 
 void lookout_not(struct lookout *lookout)
 {
-	lookout->quick = 0;
+	habit_sign(&lookout->habit, false);
 }

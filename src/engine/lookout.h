@@ -6,7 +6,7 @@
  * Between a packet and a program that sleeps lie two wake-ups, that of the lane's thread and the
  * program's own, and each takes the waker as much of its time as a message takes in all. So where
  * events come sooner than that, looking costs less than sleeping, for both processes. It is tried
- * where they did several times in a row, and given up where it is in vain.
+ * where they did several times in a row, and given up where it is in vain (habit.h).
  */
 #ifndef ENGINE_LOOKOUT_H
 #define ENGINE_LOOKOUT_H
@@ -14,14 +14,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/habit.h"
+
 enum { LOOKOUT_NS = 50000 }; /* the least patience */
 
 /* A channel's, under the channel's lock, or a thread's. Zeroed at first. */
 struct lookout {
-	uint32_t quick;	 /* waits in a row that were short */
-	uint32_t needed; /* of them, more than at first */
-	uint32_t misses, hits;
-	uint64_t wake; /* how long a wake-up takes on this machine; 0: not known */
+	struct habit habit; /* its signs are short waits */
+	uint64_t wake;	    /* how long a wake-up takes on this machine; 0: not known */
 };
 
 /* Enough waits were short. */

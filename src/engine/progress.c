@@ -494,17 +494,11 @@ static bool may_be_last(const struct lane *lane, unsigned int received, const st
 static void let_it_call(struct lane *lane)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT};
-	int fd = atomic_load_explicit(&lane->call_fd, memory_order_relaxed);
 
 	if (!lane->is_calling || !lane->hot)
 		return;
-	if (fd < 0) {
-		fd = epoll_create1(EPOLL_CLOEXEC);
-		atomic_store(&lane->call_fd, fd);
-		lane_kick(lane); /* its next nap knows */
-	}
-	if (epoll_ctl(fd, EPOLL_CTL_MOD, lane->hot->fd, &event) < 0 && errno == ENOENT)
-		epoll_ctl(fd, EPOLL_CTL_ADD, lane->hot->fd, &event);
+	if (epoll_ctl(lane->call_fd, EPOLL_CTL_MOD, lane->hot->fd, &event) < 0 && errno == ENOENT)
+		epoll_ctl(lane->call_fd, EPOLL_CTL_ADD, lane->hot->fd, &event);
 }
 
 bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
@@ -654,7 +648,7 @@ static void take_call(struct lane *lane)
 {
 	struct epoll_event event;
 
-	epoll_wait(atomic_load(&lane->call_fd), &event, 1, 0); /* it is for once */
+	epoll_wait(lane->call_fd, &event, 1, 0); /* it is for once */
 	lane_lock(lane);
 	if (turn(lane, true)) {
 		lane->vain_calls = 0;
@@ -691,7 +685,7 @@ static void nap(struct lane *lane)
 	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
 	struct pollfd news[] = {
 	    {.fd = lane->kick_fd, .events = POLLIN},
-	    {.fd = atomic_load(&lane->call_fd), .events = POLLIN},
+	    {.fd = lane->call_fd, .events = POLLIN},
 	};
 	const struct timespec patience = {.tv_nsec = NAP_NS};
 	uint64_t ran = poller_time(lane);

@@ -7,8 +7,8 @@
  * look: it finds the reply while it still polls for its own completion, and so does this end what
  * comes next. From then on neither thread is woken.
  *
- * It is done where every packet was answered so several times in a row, and given up, for ever more
- * packets, where the ACK waited in vain three times in a row.
+ * It is done where every packet was answered so several times in a row, and given up where the ACK
+ * waited in vain (habit.h).
  */
 #ifndef ENGINE_REPLY_H
 #define ENGINE_REPLY_H
@@ -16,14 +16,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/habit.h"
+
 enum { REPLY_NS = 50000 }; /* at most: a program that sleeps takes some 16 us to be on its feet */
 
 /* A lane's, under its lock. Zeroed at first. */
 struct reply {
-	uint32_t posts;	   /* the program's, when packets came last */
-	uint32_t answered; /* packets in a row that a post came after */
-	uint32_t needed;   /* of them, more than at first */
-	uint32_t misses, hits;
+	uint32_t posts; /* the program's, when packets came last */
+	struct habit habit;
 };
 
 /* The thread has taken packets in, and there were so many posts. True: the next may come soon. */

@@ -94,7 +94,7 @@ static void success_forgives(void **state)
 			lookout_looked(&lookout, false);
 	}
 	waits_until_it_may(&lookout);
-	for (int i = 0; i < 64; i++)
+	for (int i = 0; i < 7 * 16; i++)
 		lookout_looked(&lookout, true);
 	for (int miss = 0; miss < 3; miss++)
 		lookout_looked(&lookout, false);
