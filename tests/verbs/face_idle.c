@@ -54,6 +54,10 @@ static bool is_ours(const char *thread)
 		name[0] = '\0';
 	if (file)
 		fclose(file);
+	/* where the network is not this test's alone, others that open a device ask who has its
+	 * address */
+	if (!is_own_network && !strcmp(name, "verbatim/mail\n"))
+		return false;
 	return !strncmp(name, "verbatim/", 9);
 }
 
@@ -99,7 +103,8 @@ static void nothing_to_do_wakes_nobody(void **state)
 	exchange(&a, &b);
 	pause_ms(SETTLE_MS);
 	before = sleeps_of_ours(&threads);
-	assert_true(threads >= 3); /* a lane's, the mail's, the one that follows the interfaces */
+	/* a lane's, the one that follows the interfaces, the mail's */
+	assert_true(threads >= 2 + is_own_network);
 	pause_ms(IDLE_MS);
 	assert_int_equal(sleeps_of_ours(&threads), before);
 	pair_destroy(&a, &b);
