@@ -22,7 +22,8 @@ struct av {
 	uint8_t hop_limit;     /* never 0: 0 in the attributes means the default, 64 */
 	uint8_t sgid_index;
 	uint8_t sl;
-	uint16_t carrier_max; /* longest packet that may have an ACK before it; 0: none */
+	uint16_t carrier_max; /* longest packet that may have an ACK before it; 0: the peer is not
+				 known to be ours, so none */
 };
 
 static inline bool gid_is_same(const union ibv_gid *a, const union ibv_gid *b)

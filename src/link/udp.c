@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "link/udp_link.h"
+#include "wire/filled.h"
 
 static struct udp_link *link_of(struct outbox *outbox)
 {
@@ -130,15 +131,41 @@ static bool is_same_way(const struct av *a, const struct av *b)
 }
 
 /*
- * One run is for one QP, as a receiving host steers a segmented packet by its first header alone. A
- * packet that is shorter than those before ends its run.
+ * How long a packet of so many bytes is in the run; 0 if it can't join. One run is for one QP, as a
+ * receiving host steers a segmented packet by its first header alone. A packet that is shorter than
+ * those before ends its run, unless its receiver is one of ours: that takes it filled up.
  */
-static bool can_join(const struct udp_link *link, const struct udp_run *run, const struct av *av,
-		     uint32_t dest_qp, uint32_t bytes)
+static uint32_t length_joined(const struct udp_link *link, const struct udp_run *run,
+			      const struct av *av, uint32_t dest_qp, uint32_t bytes)
 {
-	return run->last == run->segment && bytes <= run->segment && run->dest_qp == dest_qp &&
-	       run->count < link->segments_max && !run->from->no_gso &&
-	       link->used + bytes - run->offset <= RUN_BYTES_MAX && is_same_way(&run->av, av);
+	bool can_fill = av->carrier_max && run->segment - bytes <= FILL_MAX &&
+			link->used + run->segment <= STAGE_BYTES;
+	uint32_t length = can_fill ? run->segment : bytes;
+
+	if (run->last != run->segment || bytes > run->segment || run->dest_qp != dest_qp ||
+	    run->count == link->segments_max || run->from->no_gso ||
+	    link->used + length - run->offset > RUN_BYTES_MAX || !is_same_way(&run->av, av))
+		return 0;
+	return length;
+}
+
+/*
+ * The last packet of a WRITE, which begins a run, and the first of the next WRITE, which is longer,
+ * would be two runs: so it is as long from the start.
+ */
+static uint32_t length_alone(const struct av *av, const uint8_t *bth, uint32_t bytes)
+{
+	const struct opcode *own = opcode_get(bth[0]), *first = own;
+	uint32_t mtu = av->carrier_max - MTU_CARRIER;
+
+	if (own->flags & OPF_WRITE)
+		first = opcode_get(TRANSPORT_RC | OP_WRITE_FIRST);
+	else if (own->flags & OPF_READ_RESPONSE)
+		first = opcode_get(TRANSPORT_RC | OP_READ_RESPONSE_FIRST);
+	if (!av->carrier_max || own->header_bytes >= first->header_bytes ||
+	    bytes != own->header_bytes + mtu + ICRC_BYTES)
+		return bytes;
+	return first->header_bytes + mtu + ICRC_BYTES;
 }
 
 static bool is_ack(const uint8_t *bth)
@@ -171,17 +198,21 @@ static void stage_commit(struct outbox *outbox, size_t size)
 {
 	struct udp_link *link = link_of(outbox);
 	struct udp_run *run = link->runs + link->run_count;
-	uint32_t bytes = size + ICRC_BYTES, dest_qp;
+	uint32_t bytes = size + ICRC_BYTES, dest_qp, joined = 0;
 	struct udp_address *from;
 
 	if (size < BTH_BYTES || size > link->reserved)
 		return;
 	link->reserved = 0;
 	dest_qp = bth_dest_qp(link->stage + link->used);
-	if (link->run_count && can_join(link, run - 1, &link->reserved_av, dest_qp, bytes)) {
+	if (link->run_count)
+		joined = length_joined(link, run - 1, &link->reserved_av, dest_qp, bytes);
+	if (joined) {
+		if (joined > bytes)
+			packet_fill(link->stage + link->used, size, joined - ICRC_BYTES);
 		run[-1].count++;
-		run[-1].last = bytes;
-		link->used += bytes;
+		run[-1].last = joined;
+		link->used += joined;
 		return;
 	}
 	if (link->run_count && join_ack(link, run - 1, dest_qp, bytes))
@@ -190,6 +221,11 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	if (!from || gid_is_ipv4(&from->gid) != gid_is_ipv4(&link->reserved_av.dgid)) {
 		udp_count(&link->counters.send_drops, 1);
 		return;
+	}
+	joined = length_alone(&link->reserved_av, link->stage + link->used, bytes);
+	if (joined > bytes && link->used + joined <= STAGE_BYTES) {
+		packet_fill(link->stage + link->used, size, joined - ICRC_BYTES);
+		bytes = joined;
 	}
 	*run = (struct udp_run){
 	    .from = from,
@@ -207,15 +243,17 @@ static void stage_commit(struct outbox *outbox, size_t size)
 
 /* They go on with the last run, which a packet reserved by itself has begun. */
 static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-				  size_t size, uint32_t count, uint8_t **bytes)
+				  size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
 {
 	struct udp_link *link = link_of(outbox);
 	const struct udp_run *run = link->runs + link->run_count - 1;
-	uint32_t each = (uint32_t)size + ICRC_BYTES, room;
+	uint32_t each, room;
 
 	link->reserved = link->reserved_run = 0;
-	if (!link->run_count || run->segment != each || link->used + each > STAGE_BYTES ||
-	    !can_join(link, run, av, dest_qp, each))
+	if (!link->run_count)
+		return 0;
+	each = length_joined(link, run, av, dest_qp, size + ICRC_BYTES);
+	if (each != run->segment || link->used + each > STAGE_BYTES)
 		return 0;
 	room = (RUN_BYTES_MAX - (link->used - run->offset)) / each;
 	if (room > (STAGE_BYTES - link->used) / each)
@@ -223,6 +261,7 @@ static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, ui
 	if (room > link->segments_max - run->count)
 		room = link->segments_max - run->count;
 	*bytes = link->stage + link->used;
+	*stride = each;
 	link->reserved_run = count < room ? count : room;
 	return link->reserved_run;
 }
@@ -231,10 +270,13 @@ static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count)
 {
 	struct udp_link *link = link_of(outbox);
 	struct udp_run *run = link->runs + link->run_count - 1;
+	uint32_t length = run->segment - ICRC_BYTES;
 
-	if (count > link->reserved_run || run->segment != size + ICRC_BYTES)
+	if (count > link->reserved_run)
 		return;
 	link->reserved_run = 0;
+	for (uint32_t i = 0; i < count && size < length; i++)
+		packet_fill(link->stage + link->used + i * run->segment, size, length);
 	run->count += count;
 	link->used += count * run->segment;
 }

@@ -12,6 +12,7 @@
 #include <netinet/udp.h>
 
 #include "link/udp_link.h"
+#include "wire/filled.h"
 
 #ifndef IPV6_FLOWINFO
 #define IPV6_FLOWINFO 11
@@ -201,13 +202,18 @@ static void deliver_ack(struct splitting *s, const uint8_t *bytes)
 }
 
 /* One segment; `id` as for is_sound(). */
-static void take_segment(struct splitting *s, const uint8_t *bytes, uint32_t length, uint16_t *id)
+static void take_segment(struct splitting *s, uint8_t *bytes, uint32_t length, uint16_t *id)
 {
 	const uint32_t ack = BTH_BYTES + AETH_BYTES;
 
 	if (!is_sound(s, bytes, length, id))
 		return;
 	length -= ICRC_BYTES;
+	++*id; /* the sender counts over its segments */
+	if (bytes[0] == OPCODE_FILLED && !packet_empty(bytes, &length)) {
+		udp_count(&s->link->counters.malformed, 1);
+		return;
+	}
 	if (bytes[0] == OPCODE_ACK_AND && length >= ack + BTH_BYTES) {
 		deliver_ack(s, bytes);
 		bytes += ack;
@@ -217,7 +223,6 @@ static void take_segment(struct splitting *s, const uint8_t *bytes, uint32_t len
 	s->packet.length = length;
 	udp_count(&s->link->counters.received_packets, 1);
 	s->deliver(&s->packet, s->data);
-	++*id; /* the sender counts over its segments */
 }
 
 /* Takes a message apart. Returns the number of packets in it, sound or not. */
@@ -225,7 +230,7 @@ static int split(struct udp_link *link, int index, const union ibv_gid *dgid, ud
 		 void *data)
 {
 	struct msghdr *header = &link->receiver.headers[index].msg_hdr;
-	const uint8_t *bytes = header->msg_iov->iov_base;
+	uint8_t *bytes = header->msg_iov->iov_base;
 	uint32_t total = link->receiver.headers[index].msg_len, segment;
 	struct splitting s = {
 	    .link = link,

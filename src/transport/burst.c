@@ -36,7 +36,8 @@ static uint32_t plain_packets(const struct qp *qp, const struct send_wqe *wqe)
 	return psn_into(wqe->last_psn, requester->psn);
 }
 
-static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, uint32_t count)
+static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, uint32_t stride,
+		     uint32_t count)
 {
 	struct requester *requester = qp->requester;
 	uint64_t offset = (uint64_t)psn_into(requester->psn, wqe->first_psn) * qp->mtu;
@@ -50,7 +51,7 @@ static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, 
 	       !payload_gather(&list, &requester->gather, offset, bytes + BTH_BYTES, qp->mtu)) {
 		memcpy(bytes, header, BTH_BYTES);
 		bth_set_psn(bytes, psn_add(bth.psn, done++));
-		bytes += BTH_BYTES + qp->mtu + ICRC_BYTES;
+		bytes += stride;
 		offset += qp->mtu;
 	}
 	if (done < count)
@@ -61,15 +62,16 @@ static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, 
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
-	uint32_t count = plain_packets(qp, wqe), size = BTH_BYTES + qp->mtu;
+	uint32_t count = plain_packets(qp, wqe), size = BTH_BYTES + qp->mtu, stride;
 	uint8_t *bytes;
 
 	count = count < most ? count : most;
 	if (count < 2 || !outbox->reserve_run)
 		return 0;
-	count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size, count, &bytes);
+	count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size, count, &bytes,
+				    &stride);
 	if (count)
-		count = fill(qp, wqe, bytes, count);
+		count = fill(qp, wqe, bytes, stride, count);
 	if (!count)
 		return 0;
 	outbox->commit_run(outbox, size, count);

@@ -43,12 +43,12 @@ struct outbox {
 	void (*commit)(struct outbox *outbox, size_t size);
 
 	/*
-	 * Room for several packets of one size, each ICRC_BYTES behind the end of the one before:
-	 * for `count` of them or fewer, 0 where one at a time has to do. NULL itself: so it is
-	 * always. The first `count` of them are committed together.
+	 * Room for several packets of one size, each `stride` bytes behind the one before: for
+	 * `count` of them or fewer, 0 where one at a time has to do. NULL itself: so it is always.
+	 * The first `count` of them are committed together.
 	 */
 	uint32_t (*reserve_run)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-				size_t size, uint32_t count, uint8_t **bth);
+				size_t size, uint32_t count, uint8_t **bth, uint32_t *stride);
 	void (*commit_run)(struct outbox *outbox, size_t size, uint32_t count);
 
 	/*

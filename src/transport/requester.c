@@ -342,7 +342,7 @@ static bool has_nothing_to_do(const struct qp *qp, uint64_t now)
 
 /*
  * The last packets of a WRITE belong to its turn: the next one's first packet is longer, and so the
- * first of another segmented send in any case.
+ * first of another segmented send, unless they are filled up for one of ours (wire/filled.h).
  */
 static bool ends_soon(const struct qp *qp)
 {
@@ -350,7 +350,7 @@ static bool ends_soon(const struct qp *qp)
 	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
 
 	return requester->current != sq_tail(qp) && (wqe->flight & WQE_STARTED) &&
-	       wqe->opcode == IBV_WR_RDMA_WRITE &&
+	       wqe->opcode == IBV_WR_RDMA_WRITE && !qp->av.carrier_max &&
 	       psn_into(wqe->last_psn, requester->psn) < SOON_PACKETS;
 }
 

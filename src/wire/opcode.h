@@ -54,6 +54,7 @@ enum {
 	OPCODE_CNP = TRANSPORT_CNP | 0x01,    /* congestion notification, A17.9.4 */
 	OPCODE_GAPS = TRANSPORT_MAKER | 0x11, /* our own: what came in behind a gap (wire/gaps.h) */
 	OPCODE_ACK_AND = TRANSPORT_MAKER | 0x12, /* our own: an ACK, and a packet behind its AETH */
+	OPCODE_FILLED = TRANSPORT_MAKER | 0x13,	 /* our own: as long as others (wire/filled.h) */
 };
 
 /* What an operation is. */

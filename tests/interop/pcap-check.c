@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "wire/filled.h"
 #include "wire/parse.h"
 
 enum {
@@ -22,8 +23,8 @@ enum {
 };
 
 struct packet {
-	const uint8_t *ip;
-	const uint8_t *udp;
+	uint8_t *ip;
+	uint8_t *udp;
 	size_t ip_bytes; /* of the header alone */
 	size_t length;	 /* of the UDP payload */
 	char source[INET6_ADDRSTRLEN];
@@ -71,7 +72,7 @@ static uint32_t icrc_of_a_flush(const struct packet *p)
 }
 
 /* Whether the frame is a RoCEv2 packet, and if so its parts. */
-static bool packet_find(struct packet *p, const uint8_t *frame, size_t length)
+static bool packet_find(struct packet *p, uint8_t *frame, size_t length)
 {
 	uint16_t type;
 
@@ -108,6 +109,8 @@ static const char *packet_fault(const struct packet *p, size_t captured)
 	icrc = get_le32(p->udp + 8 + p->length - ICRC_BYTES);
 	if (icrc_by_the_book(p) != icrc && (p->udp[8] != FLUSH || icrc_of_a_flush(p) != icrc))
 		return "wrong ICRC";
+	if (bth[0] == OPCODE_FILLED && !packet_empty(p->udp + 8, &length))
+		return "filled up as nobody does";
 	if (bth[0] == OPCODE_ACK_AND && length >= BTH_BYTES + AETH_BYTES + BTH_BYTES) {
 		bth += BTH_BYTES + AETH_BYTES;
 		length -= BTH_BYTES + AETH_BYTES;

@@ -111,7 +111,7 @@ uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_q
 /* The packets of a run lie in a buffer until they are committed; from then on they are as others.
  */
 uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
-			 uint32_t count, uint8_t **bytes)
+			 uint32_t count, uint8_t **bytes, uint32_t *stride)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
 	struct world *world = out->node->world;
@@ -124,6 +124,7 @@ uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t de
 	out->run_count = count < room ? count : room;
 	memset(out->run, 0xee, out->run_count * (size + ICRC_BYTES));
 	*bytes = out->run;
+	*stride = size + ICRC_BYTES;
 	return out->run_count;
 }
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * FILLED: a packet between ends of ours that is made as long as those before it. One segmented send
+ * takes packets of one length, and the first packet of a WRITE or READ response is a header longer
+ * than those behind it. The opcode is of those that Table 38 leaves to manufacturers, and goes only
+ * to who has shown to be ours (transport/recovery.c). Behind the pad stand
+ *
+ *	zeros; the packet's own opcode; how many bytes were filled in, these two included
+ *
+ * and then the ICRC, of all.
+ */
+#ifndef WIRE_FILLED_H
+#define WIRE_FILLED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "wire/headers.h"
+#include "wire/opcode.h"
+
+enum { FILL_MAX = 20 }; /* a RETH and an immediate; a multiple of 4, as each filling is */
+
+/* From `length` bytes, BTH to pad, to `filled`. */
+static inline void packet_fill(uint8_t *packet, uint32_t length, uint32_t filled)
+{
+	memset(packet + length, 0, filled - length);
+	packet[filled - 2] = packet[0];
+	packet[filled - 1] = filled - length;
+	packet[0] = OPCODE_FILLED;
+}
+
+/* The packet as it was, and its length. False if nobody fills so. */
+static inline bool packet_empty(uint8_t *packet, uint32_t *length)
+{
+	uint32_t fill = packet[*length - 1];
+
+	if (fill == 0 || fill > FILL_MAX || fill % 4 || *length < BTH_BYTES + fill)
+		return false;
+	packet[0] = packet[*length - 2];
+	*length -= fill;
+	return true;
+}
+
+#endif

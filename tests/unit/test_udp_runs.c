@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What leaves together over UDP: packets of one length, packets that are made so, an ACK and the
+ * message behind it.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "udp_pair.h"
+#include "wire/filled.h"
+
+static void put_ack(struct udp_link *link, const struct av *av)
+{
+	struct outbox *outbox = udp_link_outbox(link);
+	struct wire_packet p = {
+	    .bth = {.opcode = TRANSPORT_RC | OP_ACKNOWLEDGE, .dest_qp = DEST_QP, .psn = 77},
+	};
+	uint8_t *bytes = outbox->reserve(outbox, av, DEST_QP, BTH_BYTES + AETH_BYTES);
+
+	assert_non_null(bytes);
+	wire_pack(bytes, &p);
+	outbox->commit(outbox, BTH_BYTES + AETH_BYTES);
+}
+
+/* A sends an ACK and a reply to B; the number of datagrams. The ACK is delivered first. */
+static uint64_t datagrams_of_reply(struct pair *pair, uint32_t payload)
+{
+	uint64_t before = counters_of(pair->b).receives;
+	int delivered = 0, packets;
+
+	kept_count = 0;
+	put_ack(pair->a, &pair->av);
+	assert_true(put(pair->a, &pair->av, DEST_QP, 1, payload));
+	assert_true(udp_link_flush(pair->a));
+	do {
+		pair->b->receiver.batch = 1;
+		packets = udp_receive(pair->b, pair->fd, &pair->to, keep, &delivered);
+		assert_int_equal(packets, 1);
+	} while (kept_count < 2);
+	assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+	assert_int_equal(kept[0].packet.length, BTH_BYTES + AETH_BYTES);
+	assert_kept(1, 1, payload);
+	return counters_of(pair->b).receives - before;
+}
+
+/* Only to who is known to understand it, and never beyond the path MTU. */
+static void ack_with_reply(const union ibv_gid *from, const union ibv_gid *to)
+{
+	struct pair pair;
+
+	pair_open(&pair, from, to);
+	assert_int_equal(datagrams_of_reply(&pair, 8), 2);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	assert_int_equal(datagrams_of_reply(&pair, 8), 1);
+	assert_int_equal(datagrams_of_reply(&pair, 1024), 1);
+	assert_int_equal(datagrams_of_reply(&pair, 2048), 2);
+	pair_close(&pair);
+}
+
+static void test_an_ack_and_the_reply_are_one_packet_to_ours(void **state)
+{
+	ack_with_reply(&ipv4_a, &ipv4_b);
+	ack_with_reply(&ipv6, &ipv6);
+}
+
+/* More behind the reply leaves in the same send. */
+static void test_a_reply_with_an_ack_begins_a_batch(void **state)
+{
+	struct pair pair;
+
+	kept_count = 0;
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	put_ack(pair.a, &pair.av);
+	for (int i = 0; i < 3; i++)
+		assert_true(put(pair.a, &pair.av, DEST_QP, i, 8));
+	assert_true(udp_link_flush(pair.a));
+	assert_int_equal(counters_of(pair.a).sends, 1);
+	receive(pair.b, pair.fd, &ipv4_b, 3);
+	assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+	for (int i = 0; i < 3; i++)
+		assert_kept(i + 1, i, 8);
+	pair_close(&pair);
+}
+
+/* A run of packets of `payload` bytes behind one of 1024. How many of `count` there was room for.
+ */
+static uint32_t put_run(struct pair *pair, uint32_t payload, uint32_t count)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	uint32_t stride = 0, room;
+	uint8_t *at;
+
+	room = outbox->reserve_run(outbox, &pair->av, DEST_QP, BTH_BYTES + payload, count, &at,
+				   &stride);
+	for (uint32_t i = 0; i < room; i++)
+		write_packet(at + (size_t)i * stride, DEST_QP, i + 1, payload);
+	if (room)
+		outbox->commit_run(outbox, BTH_BYTES + payload, room);
+	return room;
+}
+
+static void test_a_run_goes_on_with_the_packet_before_it(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	assert_int_equal(put_run(&pair, 1024, 9), 0);
+	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 1024));
+	assert_int_equal(put_run(&pair, 1020, 9), 0);
+	assert_int_equal(put_run(&pair, 1024, 99), 61);
+	assert_true(udp_link_flush(pair.a));
+	assert_int_equal(counters_of(pair.a).sends, 1);
+	receive(pair.b, pair.fd, &ipv4_b, 62);
+	for (int i = 0; i < 62; i++)
+		assert_kept(i, i, 1024);
+	pair_close(&pair);
+}
+
+/* As the packets of a WRITE behind the first: here `fewer` bytes shorter than it. */
+static int runs_of_shorter(const union ibv_gid *from, const union ibv_gid *to, bool is_ours,
+			   uint32_t fewer)
+{
+	struct pair pair;
+	uint32_t each = 1024 - fewer, in_run;
+	int runs;
+
+	pair_open(&pair, from, to);
+	pair.av.carrier_max = is_ours ? 1024 + MTU_CARRIER : 0;
+	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 1024));
+	in_run = put_run(&pair, each, 4);
+	for (uint32_t i = in_run + 1; i < 7; i++)
+		assert_true(put(pair.a, &pair.av, DEST_QP, i, each));
+	runs = (int)pair.a->run_count;
+	assert_true(udp_link_flush(pair.a));
+	receive(pair.b, pair.fd, to, 7);
+	assert_kept(0, 0, 1024);
+	for (int i = 1; i < 7; i++)
+		assert_kept(i, i, each);
+	pair_close(&pair);
+	return runs;
+}
+
+static void shorter_packets(const union ibv_gid *from, const union ibv_gid *to)
+{
+	for (uint32_t fewer = 4; fewer <= FILL_MAX; fewer += 4) {
+		assert_int_equal(runs_of_shorter(from, to, true, fewer), 1);
+		assert_int_equal(runs_of_shorter(from, to, false, fewer), 2);
+	}
+	assert_int_equal(runs_of_shorter(from, to, true, FILL_MAX + 4), 2);
+}
+
+static void test_packets_to_ours_are_filled_up_to_the_length_of_a_run(void **state)
+{
+	shorter_packets(&ipv4_a, &ipv4_b);
+	shorter_packets(&ipv6, &ipv6);
+}
+
+/* A full packet of that operation, and an RC message's. */
+static void put_full(struct pair *pair, uint8_t operation, uint32_t psn)
+{
+	struct wire_packet p = {
+	    .bth = {.opcode = TRANSPORT_RC | operation, .dest_qp = DEST_QP, .psn = psn},
+	    .payload_length = 1024,
+	};
+	uint32_t size = opcode_get(p.bth.opcode)->header_bytes + 1024;
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	uint8_t *bytes = outbox->reserve(outbox, &pair->av, DEST_QP, size);
+
+	assert_non_null(bytes);
+	memset(bytes + wire_pack(bytes, &p), (int)psn, 1024);
+	outbox->commit(outbox, size);
+}
+
+static int runs_of_messages(const uint8_t operations[3], bool is_ours)
+{
+	struct wire_packet p;
+	struct pair pair;
+	int runs;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = is_ours ? 1024 + MTU_CARRIER : 0;
+	for (uint32_t psn = 0; psn < 6; psn++) /* the end of one, a whole one, and a beginning */
+		put_full(&pair, operations[(psn + 2) % 3], psn);
+	runs = (int)pair.a->run_count;
+	assert_true(udp_link_flush(pair.a));
+	receive(pair.b, pair.fd, &ipv4_b, 6);
+	for (uint32_t psn = 0; psn < 6; psn++) {
+		assert_int_equal(wire_parse(&p, kept[psn].bytes, kept[psn].packet.length),
+				 PARSE_OK);
+		assert_int_equal(opcode_operation(p.bth.opcode), operations[(psn + 2) % 3]);
+		assert_int_equal(p.bth.psn, psn);
+		assert_int_equal(p.payload_length, 1024);
+		assert_int_equal(p.payload[1023], psn);
+	}
+	pair_close(&pair);
+	return runs;
+}
+
+static void test_messages_to_ours_are_one_run_wherever_it_begins(void **state)
+{
+	const uint8_t write[] = {OP_WRITE_FIRST, OP_WRITE_MIDDLE, OP_WRITE_LAST},
+		      read[] = {OP_READ_RESPONSE_FIRST, OP_READ_RESPONSE_MIDDLE,
+				OP_READ_RESPONSE_LAST},
+		      send[] = {OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST};
+
+	assert_int_equal(runs_of_messages(write, true), 1);
+	assert_int_equal(runs_of_messages(read, true), 1);
+	assert_int_equal(runs_of_messages(send, true), 1);
+	assert_int_equal(runs_of_messages(write, false), 4);
+	assert_int_equal(runs_of_messages(send, false), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_an_ack_and_the_reply_are_one_packet_to_ours),
+	    cmocka_unit_test(test_a_reply_with_an_ack_begins_a_batch),
+	    cmocka_unit_test(test_a_run_goes_on_with_the_packet_before_it),
+	    cmocka_unit_test(test_packets_to_ours_are_filled_up_to_the_length_of_a_run),
+	    cmocka_unit_test(test_messages_to_ours_are_one_run_wherever_it_begins),
+	};
+
+	if (!pair_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

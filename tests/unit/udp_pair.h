@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two UDP links on loopback, IPv4 and IPv6, and what the second one delivered. Include cmocka.h
+ * first.
+ */
+#ifndef TESTS_UDP_PAIR_H
+#define TESTS_UDP_PAIR_H
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "link/udp_link.h"
+#include "own_network.h"
+#include "wire/parse.h"
+
+enum { KEPT_MAX = 1024, DEST_QP = 0x050011, LANE = 3, WAIT_MS = 2000 };
+
+static union ibv_gid ipv4_a, ipv4_b, ipv6, ipv4_group, ipv6_group;
+static uint32_t loopback;
+
+/* What udp_receive() delivered. */
+static struct kept {
+	struct packet packet;
+	uint8_t bytes[PACKET_BYTES_MAX];
+} kept[KEPT_MAX];
+static int kept_count;
+
+static inline union ibv_gid gid_of(const char *text)
+{
+	union ibv_gid gid = {0};
+
+	if (inet_pton(AF_INET6, text, gid.raw) != 1)
+		abort();
+	return gid;
+}
+
+static inline void keep(const struct packet *packet, void *data)
+{
+	struct kept *k = kept + kept_count;
+
+	assert_true(kept_count < KEPT_MAX);
+	assert_true(packet->length <= PACKET_BYTES_MAX);
+	k->packet = *packet;
+	memcpy(k->bytes, packet->bth, packet->length);
+	kept_count++;
+	(*(int *)data)++;
+}
+
+/* Receives until `count` packets have been taken in, or fails. */
+static inline void receive(struct udp_link *link, int fd, const union ibv_gid *dgid, int count)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	int taken = 0, delivered = 0;
+
+	while (taken < count) {
+		int n = udp_receive(link, fd, dgid, keep, &delivered);
+
+		if (n == 0)
+			assert_int_equal(poll(&wait, 1, WAIT_MS), 1);
+		taken += n;
+	}
+	assert_int_equal(taken, count);
+	assert_int_equal(udp_receive(link, fd, dgid, keep, &delivered), 0);
+}
+
+static inline struct av av_between(const union ibv_gid *from, const union ibv_gid *to)
+{
+	return (struct av){.sgid = *from, .dgid = *to, .hop_limit = HOP_LIMIT_DEFAULT};
+}
+
+/* A SEND ONLY with a payload that tells its PSN and place. */
+static inline void write_packet(uint8_t *bytes, uint32_t qpn, uint32_t psn, uint32_t payload)
+{
+	struct wire_packet p = {
+	    .bth = {.opcode = TRANSPORT_UC | OP_SEND_ONLY, .dest_qp = qpn, .psn = psn},
+	    .payload_length = payload,
+	};
+
+	wire_pack(bytes, &p);
+	for (size_t i = BTH_BYTES; i < BTH_BYTES + payload + wire_pad(payload); i++)
+		bytes[i] = i - BTH_BYTES < payload ? psn * 7 + i : 0;
+}
+
+static inline bool put(struct udp_link *link, const struct av *av, uint32_t qpn, uint32_t psn,
+		       uint32_t payload)
+{
+	struct outbox *outbox = udp_link_outbox(link);
+	size_t size = BTH_BYTES + payload + wire_pad(payload);
+	uint8_t *bytes = outbox->reserve(outbox, av, qpn, size);
+
+	if (!bytes)
+		return false;
+	write_packet(bytes, qpn, psn, payload);
+	outbox->commit(outbox, size);
+	return true;
+}
+
+static inline void assert_kept(int index, uint32_t psn, uint32_t payload)
+{
+	struct wire_packet p;
+
+	assert_true(index < kept_count);
+	assert_int_equal(wire_parse(&p, kept[index].bytes, kept[index].packet.length), PARSE_OK);
+	assert_int_equal(p.bth.psn, psn);
+	assert_int_equal(p.payload_length, payload);
+	for (uint32_t i = 0; i < payload; i++)
+		if (p.payload[i] != (uint8_t)(psn * 7 + i + BTH_BYTES))
+			fail_msg("packet %u differs at byte %u", psn, i);
+}
+
+struct pair {
+	struct udp_link *a, *b;
+	union ibv_gid from, to;
+	struct av av;
+	int fd; /* b's */
+};
+
+static inline void pair_open_on(struct pair *pair, const union ibv_gid *from,
+				const union ibv_gid *to, uint32_t ifindex)
+{
+	kept_count = 0;
+	pair->from = *from;
+	pair->to = *to;
+	pair->av = av_between(from, to);
+	assert_int_equal(udp_link_open(LANE - 1, &pair->a), 0);
+	assert_int_equal(udp_link_open(LANE, &pair->b), 0);
+	pair->fd = udp_socket_bind(to, ifindex, false);
+	assert_true(pair->fd >= 0);
+}
+
+static inline void pair_open(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to)
+{
+	pair_open_on(pair, from, to, loopback);
+}
+
+static inline void pair_close(struct pair *pair)
+{
+	close(pair->fd);
+	udp_link_close(pair->a);
+	udp_link_close(pair->b);
+}
+
+static inline struct udp_counters counters_of(const struct udp_link *link)
+{
+	struct udp_counters counters;
+
+	udp_link_counters(link, &counters);
+	return counters;
+}
+
+/* False if there is no network to be had. */
+static inline bool pair_network(void)
+{
+	if (!own_network())
+		return false;
+	if (interface_up("lo") < 0)
+		perror("loopback up");
+	loopback = if_nametoindex("lo");
+	ipv4_a = gid_of("::ffff:127.0.0.1");
+	ipv4_b = gid_of("::ffff:127.0.0.2");
+	ipv6 = gid_of("::1");
+	ipv4_group = gid_of("::ffff:239.1.2.3");
+	ipv6_group = gid_of("ff02::4791");
+	return true;
+}
+
+#endif
