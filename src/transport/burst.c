@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The middle of a long SEND or WRITE over RC: packets that differ in their PSNs and their payload
- * alone, and that nobody waits for. So room for many is asked for at once, and their header is
- * packed once. What is not so plain (a packet that goes again, asks for an ACK, carries an
- * extension) goes by itself, request.c. So does one whose payload can't be had: it says why.
+ * The middle of a long SEND or WRITE over RC, or of the responses to a READ: packets that differ in
+ * their PSNs and their payload alone, and that nobody waits for. So room for many is asked for at
+ * once, and their header is packed once. What is not so plain (a packet that goes again, asks for
+ * an ACK, carries an extension) goes by itself, request.c and response.c. So does one whose payload
+ * can't be had: it says why.
  */
+#include "device/access.h"
+#include "device/memory.h"
 #include "transport/build.h"
 #include "transport/requester.h"
+#include "transport/responder.h"
 #include "wire/opcode.h"
 
 static uint8_t middle_of(enum ibv_wr_opcode opcode)
@@ -59,6 +63,13 @@ static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, 
 	return done;
 }
 
+static void commit(struct qp *qp, struct outbox *outbox, uint32_t size, uint32_t count)
+{
+	outbox->commit_run(outbox, size, count);
+	qp->requester->counters.sent_packets += count;
+	qp->requester->counters.sent_bytes += (uint64_t)count * size;
+}
+
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
@@ -74,10 +85,62 @@ uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, st
 		count = fill(qp, wqe, bytes, stride, count);
 	if (!count)
 		return 0;
-	outbox->commit_run(outbox, size, count);
-	requester->counters.sent_packets += count;
-	requester->counters.sent_bytes += (uint64_t)count * size;
+	commit(qp, outbox, size, count);
 	requester->since_ack_req += count;
 	requester->psn = requester->end = psn_add(requester->psn, count);
 	return count;
+}
+
+static uint32_t plain_responses(const struct qp *qp, const struct response_job *job)
+{
+	if (job->kind != JOB_READ || !job->has_begun || qp->responder->owes_sign)
+		return 0;
+	return psn_into(job->last_psn, job->psn);
+}
+
+/* The region is looked up once for all of them: it stays as long as the lane's lock is held. */
+static uint32_t fill_responses(struct qp *qp, const struct response_job *job, uint8_t *bytes,
+			       uint32_t stride, uint32_t count)
+{
+	struct bth bth = bth_of(qp, transport_of(qp) | OP_READ_RESPONSE_MIDDLE, job->psn);
+	uint8_t header[BTH_BYTES];
+	struct access access;
+	uint32_t done = 0;
+	const char *from;
+
+	if (access_begin(qp, request_pd(qp, job->srqn), job->rkey, job->va,
+			 (uint64_t)count * qp->mtu, IBV_ACCESS_REMOTE_READ, &access))
+		return 0;
+	bth_pack(header, &bth);
+	from = access.place;
+	while (done < count && !memory_load(bytes + BTH_BYTES, from, qp->mtu)) {
+		memcpy(bytes, header, BTH_BYTES);
+		bth_set_psn(bytes, psn_add(bth.psn, done++));
+		bytes += stride;
+		from += qp->mtu;
+	}
+	access_end(&access);
+	return done;
+}
+
+uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
+		       struct outbox *outbox)
+{
+	uint32_t count = plain_responses(qp, job), size = BTH_BYTES + qp->mtu, stride;
+	uint8_t *bytes;
+
+	count = count < most ? count : most;
+	if (count < 2 || !outbox->reserve_run)
+		return 0;
+	count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size, count, &bytes,
+				    &stride);
+	if (count)
+		count = fill_responses(qp, job, bytes, stride, count);
+	if (!count)
+		return 0;
+	commit(qp, outbox, size, count);
+	job->psn = psn_add(job->psn, count);
+	job->va += (uint64_t)count * qp->mtu;
+	job->left -= (uint64_t)count * qp->mtu;
+	return count * size;
 }

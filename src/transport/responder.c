@@ -308,6 +308,14 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	while (responder->job_count) {
 		if (spent >= TURN_BYTES)
 			return true;
+		bytes = burst_respond(qp, job, (TURN_BYTES - spent) / (BTH_BYTES + qp->mtu) + 1,
+				      outbox);
+		if (bytes) {
+			spent += bytes;
+			if (qp->ledger)
+				ledger_note(qp, qp->ledger);
+			continue;
+		}
 		psn = job->psn;
 		switch (response_send(qp, job, outbox, &bytes)) {
 		case RESPONSE_FULL:

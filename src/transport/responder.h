@@ -222,6 +222,10 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 bool response_gaps(struct qp *qp, struct outbox *outbox);
 bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox);
 
+/* burst.c: the middle of a READ, of `most` packets at most. Bytes, 0 if one goes by itself. */
+uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
+		       struct outbox *outbox);
+
 /* uc.c, ud.c */
 void uc_receive(struct arrival *arrival);
 void ud_receive(struct arrival *arrival);
