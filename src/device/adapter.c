@@ -39,12 +39,14 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 	mcast_init(&adapter->mcast);
 	flow_table_init(&adapter->flows);
 	pthread_mutex_init(&adapter->lock, NULL);
+	pool_init(&adapter->pool, ADAPTER_POOL);
 	CDS_INIT_LIST_HEAD(&adapter->domains);
 	return 0;
 }
 
 void adapter_fini(struct adapter *adapter)
 {
+	pool_fini(&adapter->pool);
 	pthread_mutex_destroy(&adapter->lock);
 	flow_table_fini(&adapter->flows);
 	mcast_fini(&adapter->mcast);

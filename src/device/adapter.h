@@ -16,6 +16,7 @@
 
 #include <urcu/list.h>
 
+#include "base/pool.h"
 #include "base/table.h"
 #include "device/flow.h"
 #include "device/limits.h"
@@ -117,7 +118,7 @@ struct adapter_host {
 	void (*leave_peer)(struct qp *qp, struct qp *peer);
 };
 
-enum { ADOPTED_MAX = 256, RECENT_QPS = 256 };
+enum { ADOPTED_MAX = 256, RECENT_QPS = 256, ADAPTER_POOL = 32 << 20 };
 
 struct adapter {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -142,6 +143,7 @@ struct adapter {
 	atomic_uint pd_count, cq_count, ah_count, mcast_count, comp_cntr_count;
 	atomic_ulong dm_bytes;	 /* device memory in use */
 	atomic_ulong held_bytes; /* packets that came before their turn (transport/hold.h) */
+	struct pool pool;	 /* for what comes up on a packet's way: no malloc() there */
 	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */
 
 	/* packets dropped before they found a QP, and what devices count; relaxed */

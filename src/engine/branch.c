@@ -73,7 +73,7 @@ static struct line *make(struct lane *lane, struct adapter *adapter, struct xrc_
 		lane_remove_seat(lane, qp->seat);
 		free(qp->seat);
 	}
-	free(line);
+	pool_give(&lane->engine->pool, line);
 	if (qp) {
 		qp->domain = NULL; /* still the caller's */
 		transport_free_qp(qp);

@@ -192,6 +192,8 @@ static void stop_threads(struct engine *engine)
 }
 
 /* Its devices are closed. */
+enum { ENGINE_POOL = 16 << 20 };
+
 static void end(struct engine *engine)
 {
 	stop_threads(engine);
@@ -208,6 +210,7 @@ static void end(struct engine *engine)
 	pthread_mutex_destroy(&engine->groups.lock);
 	pthread_mutex_destroy(&engine->mail_lock);
 	pthread_mutex_destroy(&engine->stations_lock);
+	pool_fini(&engine->pool);
 	free(engine);
 }
 
@@ -244,6 +247,7 @@ static int start(struct engine **result)
 	neighbours_init(&engine->neighbours);
 	openings_init(&engine->openings);
 	CDS_INIT_LIST_HEAD(&engine->estates.list);
+	pool_init(&engine->pool, ENGINE_POOL);
 	reachable_open(&engine->reachable, engine->neighbours.are_reachable);
 	error = slot_take(&engine->slot);
 	while (error == 0 && engine->lane_count < lanes) {

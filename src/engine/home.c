@@ -9,7 +9,6 @@
  * process that has it. `first` are the packets that wait.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -50,15 +49,21 @@ struct home {
 	int late_count; /* events of an error, to be told when the state says so */
 };
 
+static struct pool *pool_of(const struct qp *qp)
+{
+	return &qp->seat->lane->engine->pool;
+}
+
 /* ---- packets that wait ---- */
 
-static void park(struct home *home, const struct packet *packet, uint32_t slot)
+static void park(struct qp *qp, const struct packet *packet, uint32_t slot)
 {
+	struct home *home = qp->home;
 	struct parked *parked;
 
 	if (home->parked_bytes + packet->length > PARKED_BYTES)
 		return;
-	parked = malloc(sizeof(*parked) + packet->length);
+	parked = pool_take(pool_of(qp), sizeof(*parked) + packet->length);
 	if (!parked)
 		return;
 	parked->next = NULL;
@@ -71,25 +76,27 @@ static void park(struct home *home, const struct packet *packet, uint32_t slot)
 	home->parked_bytes += packet->length;
 }
 
-static void unpark(struct home *home)
+static void unpark(struct qp *qp)
 {
+	struct home *home = qp->home;
 	struct parked *parked = home->first;
 
 	home->first = parked->next;
 	if (!home->first)
 		home->end = &home->first;
 	home->parked_bytes -= parked->packet.length;
-	free(parked);
+	pool_give(pool_of(qp), parked);
 }
 
 /* ---- lines ---- */
 
 static struct home *home_make(struct qp *qp)
 {
-	struct home *home = calloc(1, sizeof(*home));
+	struct home *home = pool_take(pool_of(qp), sizeof(*home));
 
 	if (!home)
 		return NULL;
+	memset(home, 0, sizeof(*home));
 	CDS_INIT_LIST_HEAD(&home->lines);
 	home->end = &home->first;
 	qp->home = home;
@@ -280,7 +287,7 @@ static void go_on(struct qp *qp)
 	if (home->at && home->at->state == LINE_NEW)
 		ask(home->at); /* the mail was full */
 	while (home->first && take_first(qp))
-		unpark(home);
+		unpark(qp);
 	if (!home->first)
 		forget_refusals(home);
 }
@@ -304,7 +311,7 @@ bool home_pass_on(struct qp *qp, const struct packet *packet, uint32_t srqn)
 		line_pass(home->at, packet);
 		return true;
 	}
-	park(home, packet, slot);
+	park(qp, packet, slot);
 	go_on(qp);
 	return true;
 }
@@ -441,7 +448,7 @@ void home_end(struct qp *qp, enum ibv_qp_state state)
 	struct line *line, *next;
 
 	while (home->first)
-		unpark(home);
+		unpark(qp);
 	cds_list_for_each_entry_safe (line, next, &home->lines, node) {
 		line_say(line, LINE_END, state);
 		line_close(line);
@@ -462,7 +469,7 @@ static void depart(struct qp *qp)
 	struct line *line, *next;
 
 	while (home->first)
-		unpark(home);
+		unpark(qp);
 	cds_list_for_each_entry_safe (line, next, &home->lines, node)
 		line_close(line);
 	home->at = NULL;
@@ -477,7 +484,7 @@ void home_free(struct qp *qp)
 	else
 		home_end(qp, IBV_QPS_RESET);
 	release_ledger(qp);
-	free(qp->home);
+	pool_give(pool_of(qp), qp->home);
 	qp->home = NULL;
 }
 

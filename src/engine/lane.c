@@ -380,7 +380,7 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 
 void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet)
 {
-	struct parcel *parcel = malloc(sizeof(*parcel) + packet->length);
+	struct parcel *parcel = pool_take(&lane->engine->pool, sizeof(*parcel) + packet->length);
 
 	if (!parcel)
 		return;
@@ -402,7 +402,7 @@ void lane_purge(struct lane *lane, const struct adapter *adapter)
 	for (; parcel; parcel = next) {
 		next = parcel->next;
 		if (!adapter || parcel->adapter == adapter) {
-			free(parcel);
+			pool_give(&lane->engine->pool, parcel);
 			continue;
 		}
 		parcel->next = atomic_load(&lane->parcels);

@@ -91,10 +91,11 @@ struct ledger *ledger_take(int fd, uint64_t *id)
 
 struct line *line_make(struct lane *lane, struct qp *qp, uint32_t slot)
 {
-	struct line *line = calloc(1, sizeof(*line));
+	struct line *line = pool_take(&lane->engine->pool, sizeof(*line));
 
 	if (!line)
 		return NULL;
+	memset(line, 0, sizeof(*line));
 	line->source.fd = -1;
 	line->source.is_line = true;
 	line->source.adapter = qp->adapter;
@@ -154,7 +155,7 @@ void lines_bury(struct lane *lane)
 
 	cds_list_for_each_entry_safe (line, next, &lane->dead_lines, node) {
 		cds_list_del(&line->node);
-		free(line);
+		pool_give(&lane->engine->pool, line);
 	}
 }
 

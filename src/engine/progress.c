@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -214,7 +213,7 @@ static bool take_parcels(struct lane *lane, uint64_t now)
 
 		take_in(&in, &parcel->packet);
 		touched(&in, NULL);
-		free(parcel);
+		pool_give(&lane->engine->pool, parcel);
 		parcel = next;
 	}
 	return true;

@@ -34,6 +34,7 @@ struct engine {
 	struct neighbours neighbours;
 	struct reachable reachable;
 	struct held held;
+	struct pool pool; /* of packets on their way to a lane, and of lines */
 	struct openings openings;
 	struct estates estates;
 	struct cds_list_head

@@ -4,7 +4,6 @@
  * acknowledges what lies before it; one that overtakes the answer of a READ or atomic shows that
  * this one is lost (9.7.5.1.1, 9.7.5.2).
  */
-#include <stdlib.h>
 
 #include "device/adapter.h"
 #include "transport/completion.h"
@@ -350,7 +349,7 @@ static void receive_held(struct qp *qp, uint64_t now)
 			return;
 		if (wire_parse(&wire, held->bth, held->length) == PARSE_OK)
 			receive_answer(qp, &wire, now);
-		free(held);
+		hold_free(qp->adapter, held);
 	}
 }
 

@@ -3,7 +3,6 @@
  * A place for each PSN ahead. A packet whose turn has passed by another copy of it stays until its
  * place is wanted, or until nothing is held that is still to come.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/adapter.h"
@@ -28,6 +27,13 @@ static bool has_room(const struct adapter *adapter, const struct hold *hold, siz
 		   HOLD_BYTES_ADAPTER;
 }
 
+static struct hold *make(struct adapter *adapter)
+{
+	struct hold *hold = pool_take(&adapter->pool, sizeof(*hold));
+
+	return hold ? memset(hold, 0, sizeof(*hold)) : NULL;
+}
+
 bool hold_put(struct adapter *adapter, struct hold **hold, uint32_t turn, uint32_t psn,
 	      const uint8_t *bth, size_t length)
 {
@@ -38,10 +44,10 @@ bool hold_put(struct adapter *adapter, struct hold **hold, uint32_t turn, uint32
 	if (hold_has(*hold, psn))
 		return true;
 	if (!*hold)
-		*hold = calloc(1, sizeof(**hold));
+		*hold = make(adapter);
 	if (!*hold || !has_room(adapter, *hold, length))
 		return false;
-	held = malloc(sizeof(*held) + length);
+	held = pool_take(&adapter->pool, sizeof(*held) + length);
 	if (!held)
 		return false;
 	held->psn = psn;
@@ -49,7 +55,7 @@ bool hold_put(struct adapter *adapter, struct hold **hold, uint32_t turn, uint32
 	memcpy(held->bth, bth, length);
 	slot = &(*hold)->slots[psn % HOLD_PACKETS];
 	if (*slot)
-		free(take_from(adapter, *hold, slot));
+		hold_free(adapter, take_from(adapter, *hold, slot));
 	if (!(*hold)->count || psn_compare(psn, (*hold)->last) > 0)
 		(*hold)->last = psn;
 	*slot = held;
@@ -65,6 +71,11 @@ struct held *hold_take(struct adapter *adapter, struct hold *hold, uint32_t psn)
 				   : NULL;
 }
 
+void hold_free(struct adapter *adapter, struct held *held)
+{
+	pool_give(&adapter->pool, held);
+}
+
 void hold_trim(struct adapter *adapter, struct hold **hold, uint32_t turn)
 {
 	if (*hold && (!(*hold)->count || psn_compare(turn, (*hold)->last) > 0))
@@ -77,7 +88,7 @@ void hold_drop(struct adapter *adapter, struct hold **hold)
 		return;
 	for (uint32_t i = 0; i < HOLD_PACKETS && (*hold)->count; i++)
 		if ((*hold)->slots[i])
-			free(take_from(adapter, *hold, &(*hold)->slots[i]));
-	free(*hold);
+			hold_free(adapter, take_from(adapter, *hold, &(*hold)->slots[i]));
+	pool_give(&adapter->pool, *hold);
 	*hold = NULL;
 }

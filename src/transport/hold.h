@@ -2,8 +2,8 @@
 /*
  * Packets that came before their turn, held until what is missing has come: of a responder
  * requests, of a requester responses. There is nothing until the first is held, and again nothing
- * once the last is taken. Bounded for each QP and for the adapter; what finds no room is as good as
- * lost.
+ * once the last is taken. Bounded for each QP and for the adapter, in whose pool it stands; what
+ * finds no room is as good as lost.
  *
  * Under the lane's lock, but for the adapter's count.
  */
@@ -19,7 +19,7 @@ struct adapter;
 enum {
 	HOLD_PACKETS = 4096, /* how far ahead of its turn a packet may be; a power of two */
 	HOLD_BYTES = 16 << 20,
-	HOLD_BYTES_ADAPTER = 64 << 20,
+	HOLD_BYTES_ADAPTER = 30 << 20, /* of the adapter's pool */
 };
 
 struct held {
@@ -46,8 +46,9 @@ static inline bool hold_has(const struct hold *hold, uint32_t psn)
 	return held && held->psn == psn;
 }
 
-/* Takes it out, NULL if it is not there; to be freed. */
+/* Takes it out, NULL if it is not there; then it is the caller's, to be freed. */
 struct held *hold_take(struct adapter *adapter, struct hold *hold, uint32_t psn);
+void hold_free(struct adapter *adapter, struct held *held);
 
 /* It is `turn`'s turn: lets the memory go if nothing behind it is held. */
 void hold_trim(struct adapter *adapter, struct hold **hold, uint32_t turn);

@@ -2,7 +2,7 @@
 /*
  * The requester's part of selective recovery: what is known to have arrived, and so what is lost.
  */
-#include <stdlib.h>
+#include <string.h>
 
 #include "device/adapter.h"
 #include "transport/recovery.h"
@@ -82,9 +82,10 @@ static struct recovery *begin(struct qp *qp)
 		return requester->recovery;
 	if (!requester->is_peer_ours || psn_into(requester->end, requester->una) > RECOVERY_SPAN)
 		return NULL;
-	recovery = calloc(1, sizeof(*recovery));
+	recovery = pool_take(&qp->adapter->pool, sizeof(*recovery));
 	if (!recovery)
 		return NULL;
+	memset(recovery, 0, sizeof(*recovery));
 	recovery->until = requester->end;
 	recovery->executed = requester->una;
 	recovery->request = recovery->answer = none;
@@ -168,7 +169,7 @@ void recovery_progressed(struct qp *qp)
 	hold_trim(qp->adapter, &requester->responses, requester->una);
 	if (psn_compare(requester->una, recovery->until) < 0 || requester->responses)
 		return;
-	free(recovery);
+	pool_give(&qp->adapter->pool, recovery);
 	requester->recovery = NULL;
 }
 
@@ -177,7 +178,7 @@ void recovery_drop(struct qp *qp)
 	struct requester *requester = qp->requester;
 
 	hold_drop(qp->adapter, &requester->responses);
-	free(requester->recovery);
+	pool_give(&qp->adapter->pool, requester->recovery);
 	requester->recovery = NULL;
 }
 

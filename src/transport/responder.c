@@ -3,7 +3,6 @@
  * The RC responder (9.7): a request goes through the checks in order, is executed, and is answered.
  * What is answered is decided here, and leaves in responder_run() or at once if it is a NAK.
  */
-#include <stdlib.h>
 
 #include "device/adapter.h"
 #include "transport/completion.h"
@@ -210,7 +209,7 @@ static void receive_held(struct arrival *arrival)
 		packet.length = held->length;
 		if (wire_parse(&wire, packet.bth, packet.length) == PARSE_OK)
 			receive_expected(&next);
-		free(held);
+		hold_free(qp->adapter, held);
 	}
 	hold_trim(qp->adapter, &responder->requests, responder->psn);
 	responder->is_reporting = responder->is_reporting && responder->requests;

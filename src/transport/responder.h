@@ -125,9 +125,10 @@ struct responder {
 	struct sge_cursor scatter;
 	/* of the message that `recv` is for, where the SRQ matches tags; tag.c */
 	enum tag_mode tag_mode;
-	struct rendezvous rendezvous;	    /* of an eager message tag and context alone */
-	struct waiting_rendezvous *waiting; /* waiting_count of MAX_RNDV, made when first needed */
-	uint64_t skip;			    /* bytes of the message that go nowhere */
+	struct rendezvous rendezvous; /* of an eager message tag and context alone */
+	struct waiting_rendezvous
+	    *waiting;  /* waiting_count of MAX_RNDV; NULL: its SRQ matches no tags */
+	uint64_t skip; /* bytes of the message that go nowhere */
 
 	union {
 		struct recv_wqe recv;

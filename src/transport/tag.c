@@ -7,7 +7,6 @@
  * IBV_TMH_FIN. All others are the program's, header included.
  */
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <infiniband/tm_types.h>
@@ -38,10 +37,6 @@ static bool can_do(const struct qp *qp)
 {
 	struct responder *responder = qp->responder;
 
-	if (!responder->waiting)
-		responder->waiting = calloc(MAX_RNDV, sizeof(*responder->waiting));
-	if (!responder->waiting)
-		return false;
 	return qp->attr.max_rd_atomic && responder->rendezvous.length <= responder->recv.length &&
 	       requester_is_alive(qp) &&
 	       atomic_load_explicit(&qp->sq.own, memory_order_relaxed) / 2 +

@@ -15,17 +15,29 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 
+/* Rendezvous that wait for the send queue. False without memory. */
+static bool make_waiting(const struct ibv_qp_init_attr_ex *attr, struct responder *responder)
+{
+	if (!responder || attr->qp_type != IBV_QPT_RC || !attr->srq ||
+	    srq_of(attr->srq)->type != IBV_SRQT_TM)
+		return responder;
+	responder->waiting = calloc(MAX_RNDV, sizeof(*responder->waiting));
+	return responder->waiting;
+}
+
 int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 {
 	struct requester *requester = lines_alloc(sizeof(*requester));
 	struct responder *responder = lines_alloc(sizeof(*responder));
 	int error;
 
-	if (!requester || !responder)
+	if (!requester || !make_waiting(attr, responder))
 		error = refuse(REASON_NO_MEMORY_FOR_QP, NULL);
 	else
 		error = qp_create(pd, attr, qp);
 	if (error) {
+		if (responder)
+			free(responder->waiting);
 		free(requester);
 		free(responder);
 		return error;

@@ -2,9 +2,9 @@
 /*
  * Asynchronous events. An object's events go to the context that it was made from, the port's to
  * every context that is open on the adapter. An event that was taken has to be acknowledged before
- * its object can go; one that nobody took goes with it.
+ * its object can go; one that nobody took goes with it. A poll may raise some, so they stand in the
+ * adapter's pool.
  */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "device/wq.h"
@@ -51,7 +51,7 @@ void async_close(struct context *context)
 	cds_list_del(&context->node);
 	pthread_mutex_unlock(&contexts_lock);
 	cds_list_for_each_entry_safe (queued, next, &context->async_events, node)
-		free(queued);
+		pool_give(&context->adapter->pool, queued);
 	pthread_mutex_destroy(&context->async_lock);
 	close(context->verbs.context.async_fd);
 }
@@ -156,7 +156,8 @@ static void queue_event(struct context *context, const struct ibv_async_event *e
 			const struct async_target *target)
 {
 	UNCANCELLED;
-	struct queued_event *queued = malloc(sizeof(*queued));
+	struct pool *pool = &context->adapter->pool;
+	struct queued_event *queued = pool_take(pool, sizeof(*queued));
 
 	if (!queued) {
 		refuse(REASON_NO_MEMORY, "for an asynchronous event: %s is lost",
@@ -166,7 +167,7 @@ static void queue_event(struct context *context, const struct ibv_async_event *e
 	queued->event = *event;
 	pthread_mutex_lock(&context->async_lock);
 	if (target && target->is_dying) {
-		free(queued);
+		pool_give(pool, queued);
 	} else {
 		cds_list_add_tail(&queued->node, &context->async_events);
 		event_fd_raise(context->verbs.context.async_fd);
@@ -234,7 +235,7 @@ static bool take(struct context *context, struct ibv_async_event *event)
 	if (cds_list_empty(&context->async_events))
 		event_fd_clear(context->verbs.context.async_fd);
 	*event = queued->event;
-	free(queued);
+	pool_give(&context->adapter->pool, queued);
 	subject = subject_of(event);
 	if (subject.target)
 		subject.target->delivered++;
@@ -287,7 +288,7 @@ static void drop_queued(struct context *context, const void *element)
 		if (subject_of(&queued->event).element != element)
 			continue;
 		cds_list_del(&queued->node);
-		free(queued);
+		pool_give(&context->adapter->pool, queued);
 	}
 	if (!was_empty && cds_list_empty(&context->async_events))
 		event_fd_clear(context->verbs.context.async_fd);

@@ -573,7 +573,7 @@ static void on_wc(struct node *node, const struct ibv_wc *wc)
 static uint32_t poll_some(struct simcq *simcq, uint32_t most)
 {
 	struct ibv_wc wcs[16];
-	int n = cq_poll(simcq->cq, most < 16 ? most : 16, wcs);
+	int n = VERB("poll", cq_poll(simcq->cq, most < 16 ? most : 16, wcs));
 
 	sim_check(simcq->node->world, n >= 0, "cq_poll returned %d", n);
 	for (int i = 0; i < n; i++)

@@ -600,11 +600,11 @@ static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count
 	for (uint32_t i = 0; i + 1 < count; i++)
 		drafts[i].wr.next = &drafts[i + 1].wr;
 	if (end->world->weather.has_express) {
-		wr = express_post(end->qp, wr, &end->node->out.outbox);
+		wr = VERB("post", express_post(end->qp, wr, &end->node->out.outbox));
 		node_note(end->node, end->qp);
 	}
 	*needs_turn |= wr != NULL;
-	error = wr ? qp_post_send(end->qp, wr, &bad) : 0;
+	error = wr ? VERB("post", qp_post_send(end->qp, wr, &bad)) : 0;
 	sim_check(end->world, !error, "end %d: qp_post_send: %s", end->index, strerror(error));
 	for (uint32_t i = 0; i < count; i++)
 		after_inline(end, drafts[i].send);
@@ -706,7 +706,7 @@ void post_recvs(struct endpoint *end, uint32_t most)
 		wr = (struct ibv_recv_wr){
 		    .wr_id = recv->wr_id, .sg_list = sges, .num_sge = recv->span_count};
 		list_add(end->world, &end->recvs, recv);
-		error = qp_post_recv(end->qp, &wr, &bad);
+		error = VERB("receive", qp_post_recv(end->qp, &wr, &bad));
 		sim_check(end->world, !error, "end %d: qp_post_recv: %s", end->index,
 			  strerror(error));
 		if (end->qp->state == IBV_QPS_ERR)

@@ -266,7 +266,7 @@ struct pair {
 /* ---- nodes ---- */
 
 /* Local buffers, registered; each for short pieces and then for long ones. */
-enum pool { POOL_SEND, POOL_SEND_LONG, POOL_RECV, POOL_RECV_LONG, POOL_MRS };
+enum mr_pool { POOL_SEND, POOL_SEND_LONG, POOL_RECV, POOL_RECV_LONG, POOL_MRS };
 
 struct seat {
 	struct node *node;
@@ -475,6 +475,18 @@ static inline uint32_t sends_outstanding(const struct endpoint *end)
 	return end->sends.count - end->send_head;
 }
 
+/* Around what a verb of the data path does, or a lane's turn: meanwhile the core is to take no
+ * memory, which `sim` checks (counted.c). NULL, or which verb. */
+extern const char *sim_in_verb;
+
+#define VERB(name, call)                                                                           \
+	({                                                                                         \
+		sim_in_verb = name;                                                                \
+		__auto_type result_ = (call);                                                      \
+		sim_in_verb = NULL;                                                                \
+		result_;                                                                           \
+	})
+
 /* post.c */
 void post_sends(struct endpoint *end, uint32_t most);
 void post_recvs(struct endpoint *end, uint32_t most);
@@ -483,8 +495,8 @@ void post_srq(struct simsrq *simsrq, uint32_t most);
 /* spans.c */
 
 /* Splits `total` bytes over up to max_sge elements, some perhaps empty; false: there is no room. */
-bool spans_take(struct node *node, enum pool pool, uint32_t total, uint32_t max_sge, bool is_sink,
-		struct span **spans, uint32_t *count);
+bool spans_take(struct node *node, enum mr_pool pool, uint32_t total, uint32_t max_sge,
+		bool is_sink, struct span **spans, uint32_t *count);
 uint32_t spans_sges(struct node *node, const struct span *spans, uint32_t count,
 		    struct ibv_sge *sges);
 /* What the program has in these bytes; sources that nobody else reads get fresh ones first. */

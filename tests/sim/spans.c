@@ -10,7 +10,7 @@
 
 /* By chance, else where there is room. Long pieces have regions of their own, which short ones
  * can't cut up. */
-static bool span_take(struct node *node, enum pool pool, uint32_t length, bool is_sink,
+static bool span_take(struct node *node, enum mr_pool pool, uint32_t length, bool is_sink,
 		      struct span *span)
 {
 	enum { SHORT = 4096 + GRH_SIZE, TRIES = 16 };
@@ -43,8 +43,8 @@ static void spans_give(struct node *node, struct span *spans, uint32_t count, bo
 }
 
 /* Splits `total` bytes over up to max_sge elements, some perhaps empty. */
-bool spans_take(struct node *node, enum pool pool, uint32_t total, uint32_t max_sge, bool is_sink,
-		struct span **spans, uint32_t *count)
+bool spans_take(struct node *node, enum mr_pool pool, uint32_t total, uint32_t max_sge,
+		bool is_sink, struct span **spans, uint32_t *count)
 {
 	struct world *world = node->world;
 	struct rng *rng = &world->program;

@@ -173,6 +173,8 @@ static const struct adapter_host host = {
     .random = host_random,
 };
 
+const char *sim_in_verb;
+
 /* ---- a node's turn ---- */
 
 static void on_timer(void *subject, uint64_t at)
@@ -232,7 +234,7 @@ static bool glance(struct node *node, const struct packet *packet)
 	struct glance glance = {.now = node->world->now, .taken = glanced, .data = node};
 
 	if (!packet->is_express || rng_chance(&node->world->host, 1000) ||
-	    !transport_glance(&node->adapter, packet, &glance))
+	    !VERB("glance", transport_glance(&node->adapter, packet, &glance)))
 		return false;
 	node->world->stats.glanced++;
 	return true;
@@ -282,7 +284,7 @@ static void settle(struct node *node)
 		seat->is_late = false;
 		if (rng_chance(rng, 7000))
 			transport_time(seat->qp, node->world->now);
-		if (rng_chance(rng, 2000) || !catch_up(node, seat->qp, &acks))
+		if (rng_chance(rng, 2000) || !VERB("catch up", catch_up(node, seat->qp, &acks)))
 			node_schedule(node, seat->qp);
 		else
 			node_note(node, seat->qp);
@@ -313,9 +315,12 @@ static void take_packets(struct node *node, uint32_t most)
 			node->rx_tail = &node->rx;
 		node->rx_count--;
 		net_arrived(node, parcel);
-		if (!glance(node, &packet))
+		if (!glance(node, &packet)) {
+			sim_in_verb = "receive";
 			transport_receive(&node->adapter, &packet, node->world->now,
 					  &node->out.outbox);
+			sim_in_verb = NULL;
+		}
 		free(parcel);
 	}
 }
@@ -333,7 +338,7 @@ static void run_qps(struct node *node)
 		memmove(node->run + pick, node->run + pick + 1,
 			(--node->run_count - pick) * sizeof(*node->run));
 		seat->is_scheduled = false;
-		if (transport_run(seat->qp, node->world->now, &node->out.outbox))
+		if (VERB("run", transport_run(seat->qp, node->world->now, &node->out.outbox)))
 			node_schedule(node, seat->qp);
 	}
 }

@@ -297,7 +297,7 @@ static void what_is_held_is_bounded(void **state)
 	while (hold_put(adapter, &hold, 0, count, packet, sizeof(packet)))
 		count++;
 	assert_int_equal(count, 2);
-	free(hold_take(adapter, hold, 0));
+	hold_free(adapter, hold_take(adapter, hold, 0));
 	assert_true(hold_put(adapter, &hold, 1, 5, packet, 10));
 	hold_drop(adapter, &hold);
 	assert_null(hold);
