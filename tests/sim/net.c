@@ -195,6 +195,7 @@ static void watch_leaving(struct parcel *parcel, const struct wire_packet *packe
 	    stream->world, !(flags & OPF_PAYLOAD_MTU) || packet->payload_length == stream->mtu,
 	    "a first or middle packet of %u bytes at MTU %u", packet->payload_length, stream->mtu);
 	if (flags & OPF_REQUEST) {
+		stream->has_tried = true;
 		sim_check(stream->world, !stream->is_drained, "a request while the SQ is drained");
 		if (flags & (OPF_READ_REQUEST | OPF_ATOMIC | OPF_FLUSH | OPF_ATOMIC_WRITE))
 			watch_read_request(stream, packet);
@@ -207,9 +208,10 @@ static void progress(struct endpoint *stream, uint32_t upto)
 		return;
 	stream->acked = upto;
 	stream->disturbances = 0;
-	stream->rnr_naks = 0;
+	stream->rnr_naks = stream->rnr_tries = 0;
 }
 
+/* What left before the first NAK came may bring another one, which finds the requester waiting. */
 static void watch_rnr(struct endpoint *stream)
 {
 	const struct weather *weather = &stream->world->weather;
@@ -218,10 +220,13 @@ static void watch_rnr(struct endpoint *stream)
 
 	if (++stream->rnr_naks > stream->most_rnr_naks)
 		stream->most_rnr_naks = stream->rnr_naks;
+	stream->rnr_tries += stream->has_tried;
+	stream->has_tried = false;
 	sim_check(stream->world,
-		  stream->rnr_retry == 7 || !is_plain || stream->rnr_naks <= stream->rnr_retry + 1u,
+		  stream->rnr_retry == 7 || !is_plain ||
+		      stream->rnr_tries <= stream->rnr_retry + 1u,
 		  "end %d tried again after %u RNR NAKs, rnr_retry is %u", stream->index,
-		  stream->rnr_naks - 1, stream->rnr_retry);
+		  stream->rnr_tries - 1, stream->rnr_retry);
 }
 
 /* An answer before its turn is kept until those before it are there, if the two know each other. */

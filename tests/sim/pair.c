@@ -103,7 +103,7 @@ static void fresh_model(struct endpoint *end)
 	end->events = end->disturbances = end->read_count = 0;
 	end->is_selective = false;
 	memset(end->answered, 0, sizeof(end->answered));
-	end->rnr_naks = end->most_rnr_naks = 0;
+	end->rnr_naks = end->most_rnr_naks = end->rnr_tries = 0;
 	end->frozen = NULL;
 	end->sq_psn = rng_chance(dice(end), 5000) ? 0xffffff - rng_below(dice(end), 40)
 						  : rng_below(dice(end), 1 << 24);

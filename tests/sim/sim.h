@@ -221,6 +221,8 @@ struct endpoint {
 	uint32_t inbound;		  /* packets under way to it */
 	uint32_t disturbances;		  /* since the last progress of its requests */
 	uint32_t rnr_naks, most_rnr_naks; /* the most in a row in this life */
+	uint32_t rnr_tries;		  /* NAKs in a row with a request between each two */
+	bool has_tried;			  /* a request has left since the last of them */
 	uint32_t acked;
 	bool is_selective;		    /* it was told so: it keeps answers before their turn */
 	uint8_t answered[SEEN_ANSWERS / 8]; /* those, by PSN */
