@@ -8,6 +8,7 @@
 
 #include <infiniband/verbatim.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/buffer.h"
 #include "device/cq.h"
@@ -154,7 +155,7 @@ static bool make_room(struct cq *cq)
 	return true;
 }
 
-static int overrun(struct cq *cq, bool is_first, const struct ibv_wc *wc)
+ASIDE static int overrun(struct cq *cq, bool is_first, const struct ibv_wc *wc)
 {
 	struct ibv_async_event event = {.event_type = IBV_EVENT_CQ_ERR, .element.cq = &cq->ibv};
 
@@ -181,29 +182,17 @@ static void disarm(struct cq *cq)
 
 /* ---- straight to who polls ---- */
 
-static _Thread_local struct {
-	struct cq *cq; /* NULL: nobody polls */
-	struct ibv_wc *wc;
-	int room, count;
-} taking;
+static _Thread_local struct cq_taking taking;
 
-void cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc)
+struct cq_taking *cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc)
 {
-	taking.cq = cq;
-	taking.wc = wc;
-	taking.room = room;
-	taking.count = 0;
+	taking = (struct cq_taking){cq, wc, room, 0};
+	return &taking;
 }
 
 int cq_take_count(void)
 {
 	return taking.cq ? taking.count : 0;
-}
-
-int cq_take_end(void)
-{
-	taking.cq = NULL;
-	return taking.count;
 }
 
 /* Whoever arms the CQ meanwhile does so after this completion, which is polled. */
@@ -241,7 +230,7 @@ static bool is_event_due(struct cq *cq, const struct cqe *cqe, bool is_solicited
 	return false;
 }
 
-static void raise_event(struct cq *cq)
+ASIDE static void raise_event(struct cq *cq)
 {
 	if (cq->adapter->host->cq_event)
 		cq->adapter->host->cq_event(cq);
@@ -326,7 +315,7 @@ int cq_poll(struct cq *cq, int count, struct ibv_wc *wc)
 	uint32_t held, taken;
 	bool is_lost;
 
-	if (!atomic_load_explicit(&cq->count, memory_order_acquire) && !is_overrun(cq))
+	if (cq_is_empty(cq))
 		return 0;
 	pthread_spin_lock(&cq->lock);
 	held = count_locked(cq);

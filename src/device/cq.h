@@ -105,9 +105,27 @@ void cq_query(struct cq *cq, struct cq_status *status);
  * cq_take_begin() on, what this thread adds to the CQ goes to its array, as long as the CQ is empty
  * and nobody waits for its event. cq_take_end() says how many that were.
  */
-void cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc);
+struct cq_taking {
+	struct cq *cq; /* NULL: nobody polls */
+	struct ibv_wc *wc;
+	int room, count;
+};
+
+struct cq_taking *cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc);
 int cq_take_count(void); /* so far */
-int cq_take_end(void);
+
+static inline int cq_take_end(struct cq_taking *taking)
+{
+	taking->cq = NULL;
+	return taking->count;
+}
+
+/* For who polls: there is nothing to take, not even an error to tell. */
+static inline bool cq_is_empty(const struct cq *cq)
+{
+	return !atomic_load_explicit(&cq->count, memory_order_acquire) &&
+	       !atomic_load_explicit(&cq->is_overrun, memory_order_relaxed);
+}
 
 /* Whether `count` more find room, as far as one can tell without the lock; and none of them makes
  * the event wait for a time, which the QPs would have to be told (cq_moderate()). */

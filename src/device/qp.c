@@ -10,6 +10,7 @@
 #include <infiniband/tm_types.h>
 #include <infiniband/verbatim.h>
 
+#include "base/hot.h"
 #include "base/lines.h"
 #include "device/adapter.h"
 #include "device/buffer.h"
@@ -544,7 +545,7 @@ int qp_take_recv(struct qp *qp, struct recv_wqe *wqe)
 	return qp->srq ? srq_take(qp->srq, wqe) : recv_queue_take(&qp->rq, wqe);
 }
 
-void qp_event(struct qp *qp, enum ibv_event_type type)
+ASIDE void qp_event(struct qp *qp, enum ibv_event_type type)
 {
 	struct ibv_async_event event = {.event_type = type, .element.qp = &qp->ibv};
 

@@ -132,6 +132,8 @@ static bool catch_up(struct lane *lane)
 	bool is_done = true;
 
 	lane->unanswered = 0;
+	if (!lane->late)
+		return true;
 	while (*link && is_done) {
 		is_done = catch_up_with(lane, *link, &acks);
 		if (transport_is_late((*link)->qp))

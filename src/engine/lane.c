@@ -41,17 +41,6 @@ static int watch(struct lane *lane, int fd, void *tag)
 	return epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-/* Spins a little before it sleeps: holders are mostly done within microseconds. */
-static void init_mutex(pthread_mutex_t *mutex)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-	pthread_mutex_init(mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 static int open_descriptors(struct lane *lane)
 {
 	lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -84,7 +73,6 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	CDS_INIT_LIST_HEAD(&lane->branches);
 	CDS_INIT_LIST_HEAD(&lane->dead_lines);
 	timer_queue_init(&lane->timers);
-	init_mutex(&lane->mutex);
 	error = open_descriptors(lane);
 	if (error == 0)
 		error = udp_link_open((uint8_t)index, &lane->link);
@@ -141,7 +129,6 @@ void lane_close(struct lane *lane)
 		udp_link_close(lane->link);
 	close_descriptors(lane);
 	timer_queue_fini(&lane->timers);
-	pthread_mutex_destroy(&lane->mutex);
 	free(lane);
 }
 
@@ -167,10 +154,11 @@ static void tell(struct lane *lane)
 
 void lane_release(struct lane *lane)
 {
-	tell(lane);
+	if (lane->tell_count)
+		tell(lane);
 	lane->is_telling_later = false;
 	atomic_store_explicit(&lane->holder, 0, memory_order_relaxed);
-	pthread_mutex_unlock(&lane->mutex);
+	latch_give(&lane->latch);
 }
 
 /* Whoever else holds it meanwhile, is not this thread. */
@@ -192,16 +180,16 @@ bool lane_tell_later(struct lane *lane, struct cq *cq)
 void lane_lock(struct lane *lane)
 {
 	atomic_fetch_add(&lane->waiting, 1);
-	pthread_mutex_lock(&lane->mutex);
+	latch_take(&lane->latch);
 	atomic_fetch_sub(&lane->waiting, 1);
 	hold(lane);
 }
 
-/* A polling program would take the mutex again and again before a sleeper gets on its feet:
+/* A polling program would take the lock again and again before a sleeper gets on its feet:
  * `waiting` is for fairness. */
 bool lane_trylock(struct lane *lane)
 {
-	if (atomic_load(&lane->waiting) != 0 || pthread_mutex_trylock(&lane->mutex) != 0)
+	if (atomic_load(&lane->waiting) != 0 || !latch_try(&lane->latch))
 		return false;
 	hold(lane);
 	return true;

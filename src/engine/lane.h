@@ -29,6 +29,7 @@
 #include <urcu/list.h>
 
 #include "base/timer.h"
+#include "engine/latch.h"
 #include "engine/reply.h"
 #include "engine/vigil.h"
 #include "transport/packet.h"
@@ -79,10 +80,10 @@ enum { LANE_TELL_MAX = 16, LANE_ALIGNMENT = 64 /* lanes share no cache line */ }
 struct lane {
 	_Alignas(LANE_ALIGNMENT) struct engine *engine;
 	uint32_t index;
-	pthread_mutex_t mutex;
-	_Atomic(pthread_t) holder; /* of the mutex; 0: nobody, or one who is about to let go */
+	struct latch latch;
+	_Atomic(pthread_t) holder; /* of the latch; 0: nobody, or one who is about to let go */
 	atomic_uint
-	    waiting; /* threads that wait for the mutex; those who only try leave it to them */
+	    waiting; /* threads that wait for the latch; those who only try leave it to them */
 
 	/* any thread */
 	_Atomic(struct seat *) posted;	  /* QPs that have something to do, newest first */
@@ -156,7 +157,7 @@ void lane_unlock(struct lane *lane);
 
 /*
  * Between letting go and looking at what came in meanwhile: who put work there first and then did
- * not get the lock must be seen. The mutex is let go by a locked instruction, which on x86-64 is
+ * not get the lock must be seen. The latch is let go by a locked instruction, which on x86-64 is
  * this fence.
  */
 static inline void lane_fence_released(void)

@@ -30,8 +30,11 @@
 #include "link/samehost.h"
 #include "transport/transport.h"
 
-static _Thread_local struct yield yield;
-static _Thread_local unsigned int told; /* lanes that this thread has not caught up with since */
+/* This thread's; in one piece, as it is looked up at each poll. */
+static _Thread_local struct {
+	struct yield yield;
+	unsigned int told; /* lanes that it has not caught up with since it took an event */
+} mine;
 
 static int refuse_forked(void)
 {
@@ -63,7 +66,11 @@ static void count_seat(struct cq *cq, uint32_t lane)
 
 struct qp *seat_find_peer(const struct qp *qp)
 {
-	struct qp *peer = adapter_find_qp(qp->adapter, qp->attr.dest_qp_num);
+	struct qp *peer;
+
+	if (qp->attr.dest_qp_num >> QPN_SLOT_SHIFT != qp->adapter->slot)
+		return NULL;
+	peer = adapter_find_qp(qp->adapter, qp->attr.dest_qp_num);
 
 	return peer && peer->seat && peer->type == IBV_QPT_RC &&
 		       samehost_is_local(qp->seat->lane->samehost, &qp->av)
@@ -425,7 +432,7 @@ static void yield_core(struct engine *engine, unsigned int lanes, uint64_t befor
 		lane_say_poller(engine->lanes[__builtin_ctz(rest)], poller);
 	sched_yield();
 	after = lane_now();
-	yield_learn(&yield, after, after - before,
+	yield_learn(&mine.yield, after, after - before,
 		    yield_was_long(after - before) && has_peers_here(engine, lanes, poller));
 }
 
@@ -434,7 +441,7 @@ static void give_way(struct engine *engine, unsigned int lanes)
 	const struct timespec moment = {.tv_nsec = YIELD_SLEEP_NS};
 	uint64_t now = lane_now();
 
-	switch (yield_manner(&yield, now)) {
+	switch (yield_manner(&mine.yield, now)) {
 	case YIELD_CORE:
 		yield_core(engine, lanes, now);
 		break;
@@ -453,7 +460,7 @@ static void give_way(struct engine *engine, unsigned int lanes)
 
 void engine_was_told(void)
 {
-	told = UINT_MAX;
+	mine.told = UINT_MAX;
 }
 
 /* One look at each of the lanes, for `cq` if that is why. */
@@ -465,11 +472,11 @@ static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq)
 	if (atomic_load_explicit(&engine->is_dead, memory_order_relaxed))
 		return false;
 	for (unsigned int rest = lanes; rest; rest &= rest - 1)
-		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield.idle);
+		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &mine.yield.idle);
 	if (happened) {
-		yield_again(&yield);
-	} else if (yield_is_due(&yield)) {
-		yield_again(&yield);
+		yield_again(&mine.yield);
+	} else if (yield_is_due(&mine.yield)) {
+		yield_again(&mine.yield);
 		give_way(engine, lanes);
 	}
 	return happened;
@@ -481,9 +488,9 @@ bool engine_poll(struct cq *cq)
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed), rest;
 	bool happened = false;
 
-	for (rest = lanes & told; rest; rest &= rest - 1)
+	for (rest = lanes & mine.told; rest; rest &= rest - 1)
 		happened |= lane_catch_up(engine->lanes[__builtin_ctz(rest)]);
-	told &= ~lanes;
+	mine.told &= ~lanes;
 	return poll_lanes(engine, lanes, cq) | happened;
 }
 
@@ -507,14 +514,14 @@ bool engine_glance(struct cq *cq)
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
 	bool is_all = true, happened = false;
 
-	if (!engine->neighbours.has_express || lanes & told || yield_is_due(&yield))
+	if (!engine->neighbours.has_express || lanes & mine.told || yield_is_due(&mine.yield))
 		return false;
 	for (; lanes; lanes &= lanes - 1)
 		is_all &= express_glance(engine->lanes[__builtin_ctz(lanes)], &happened);
 	if (happened)
-		yield_again(&yield);
+		yield_again(&mine.yield);
 	else
-		yield.idle++;
+		mine.yield.idle++;
 	return is_all;
 }
 

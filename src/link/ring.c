@@ -15,17 +15,6 @@ enum {
 
 _Static_assert(RING_BULK_BYTES < 1 << RING_LENGTH_BITS, "fits a word");
 
-/* Zeroed memory has no record of the first lap. */
-static uint32_t lap_of(uint32_t position)
-{
-	return (position / RING_SLOTS + 1) << RING_LAP_SHIFT;
-}
-
-static bool is_of_lap(unsigned int word, uint32_t position)
-{
-	return (word ^ lap_of(position)) >> RING_LAP_SHIFT == 0;
-}
-
 static enum ring_kind kind_of(unsigned int word)
 {
 	return word & ((1u << RING_KIND_BITS) - 1);
@@ -83,11 +72,11 @@ static bool has_units(struct ring_producer *p, uint32_t units)
 static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind, size_t length)
 {
 	struct ring_slot *slot = slot_at(p->memory, p->tail), *next;
-	unsigned int word = lap_of(p->tail) | (unsigned int)length << RING_KIND_BITS | kind;
+	unsigned int word = ring_lap(p->tail) | (unsigned int)length << RING_KIND_BITS | kind;
 
 	p->tail += slots;
 	next = slot_at(p->memory, p->tail);
-	if (is_of_lap(atomic_load_explicit(&next->word, memory_order_relaxed), p->tail))
+	if (ring_is_of_lap(atomic_load_explicit(&next->word, memory_order_relaxed), p->tail))
 		atomic_store_explicit(&next->word, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->word, word, memory_order_release);
 	if (++p->streak > STREAK)
@@ -211,7 +200,7 @@ enum ring_kind ring_take(struct ring_consumer *c, const void **bytes, size_t *le
 	*bytes = slot->bytes;
 	if (c->is_broken)
 		return RING_BROKEN;
-	if (!word || !is_of_lap(word, c->head))
+	if (!word || !ring_is_of_lap(word, c->head))
 		return RING_NONE;
 	switch (kind) {
 	case RING_INLINE:
@@ -243,14 +232,6 @@ void ring_release(struct ring_consumer *c)
 {
 	atomic_store_explicit(&c->memory->bulk_head, c->bulk_head, memory_order_release);
 	atomic_store_explicit(&c->memory->head, c->head, memory_order_release);
-}
-
-bool ring_is_empty(const struct ring_consumer *c)
-{
-	unsigned int word =
-	    atomic_load_explicit(&slot_at(c->memory, c->head)->word, memory_order_relaxed);
-
-	return c->is_broken || !word || !is_of_lap(word, c->head);
 }
 
 bool ring_is_taken(const struct ring_producer *p)

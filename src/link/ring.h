@@ -117,7 +117,25 @@ bool ring_is_heard(struct ring_producer *producer);
 enum ring_kind ring_take(struct ring_consumer *consumer, const void **bytes, size_t *length);
 void ring_release(struct ring_consumer *consumer);
 
-bool ring_is_empty(const struct ring_consumer *consumer);
+/* Which lap of the ring a position is of, as a word says it; zeroed memory has no record of the
+ * first one. */
+static inline uint32_t ring_lap(uint32_t position)
+{
+	return (position / RING_SLOTS + 1) << RING_LAP_SHIFT;
+}
+
+static inline bool ring_is_of_lap(unsigned int word, uint32_t position)
+{
+	return (word ^ ring_lap(position)) >> RING_LAP_SHIFT == 0;
+}
+
+static inline bool ring_is_empty(const struct ring_consumer *consumer)
+{
+	const struct ring_slot *slot = &consumer->memory->slots[consumer->head % RING_SLOTS];
+	unsigned int word = atomic_load_explicit(&slot->word, memory_order_relaxed);
+
+	return !word || !ring_is_of_lap(word, consumer->head) || consumer->is_broken;
+}
 
 /* For the producer: the consumer has taken all in, and given it back. */
 bool ring_is_taken(const struct ring_producer *producer);

@@ -82,7 +82,7 @@ void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status
 		tag_own_done(qp, wqe, status, reason, now);
 		return;
 	}
-	if (counted)
+	if (counted && qp->counters[__builtin_ctz(counted)])
 		comp_cntr_count(qp, counted, status == IBV_WC_SUCCESS, wqe->length);
 	qp->requester->was_told = is_told; /* from then on the WQE is the next one's */
 	atomic_store_explicit(&qp->sq.head, sq_head(qp) + 1, memory_order_release);

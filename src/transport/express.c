@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/memory.h"
 #include "device/mr.h"
@@ -81,8 +82,14 @@ bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *
 	return true;
 }
 
-/* As the general path would post it. */
-static bool fill(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+enum step {
+	STEP_SENT,
+	STEP_WAITS, /* for room, which what is in flight will make */
+	STEP_STUCK, /* the general path knows what to do */
+};
+
+/* As the general path would post it, but for inline data. */
+static void keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 		 struct send_wqe *wqe)
 {
 	wqe->wr_id = wr->wr_id;
@@ -95,24 +102,26 @@ static bool fill(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t len
 	wqe->num_sge = wqe->is_inline ? 0 : (uint32_t)wr->num_sge;
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		wqe->sge[i] = wr->sg_list[i];
-	return !wqe->is_inline || express_gather(qp, wr, (uint8_t *)wqe->data);
 }
 
-static bool queue(struct qp *qp, const struct ibv_send_wr *wr)
+/* Behind what waits for room it waits too. */
+static enum step queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
-	uint32_t length;
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
 
-	if (!express_is_fit(qp, wr, &length) || !express_has_room(&qp->sq) ||
-	    !fill(qp, wr, length, sq_wqe(&qp->sq, qp->sq.next)))
-		return false;
+	if (wr->send_flags & IBV_SEND_INLINE && !express_gather(qp, wr, (uint8_t *)wqe->data))
+		return STEP_STUCK;
+	keep(qp, wr, length, wqe);
 	qp->sq.next++;
-	return true;
+	return STEP_WAITS;
 }
 
-static void sent(struct qp *qp, uint32_t length, bool has_imm)
+static void sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, bool has_imm)
 {
 	struct requester *requester = qp->requester;
 
+	wqe->first_psn = wqe->last_psn = requester->end;
+	wqe->flight = WQE_STARTED;
 	requester->psn = requester->end = psn_next(requester->end);
 	requester->current++;
 	requester->since_ack_req = 0;
@@ -135,39 +144,81 @@ static bool gather(const struct qp *qp, const struct send_wqe *wqe, uint8_t *to)
 	return express_gather(qp, &wr, to);
 }
 
-enum step {
-	STEP_SENT,
-	STEP_WAITS, /* for room, which what is in flight will make */
-	STEP_STUCK, /* the general path knows what to do */
-};
+/* Room for a record. */
+static enum step begin(const struct qp *qp, uint32_t length, struct outbox *outbox,
+		       struct express **express)
+{
+	const struct requester *requester = qp->requester;
+
+	if (psn_into(requester->end, requester->una) >= EXPRESS_WINDOW)
+		return STEP_WAITS;
+	*express = outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num,
+					   sizeof(**express) + length);
+	if (*express)
+		return STEP_SENT;
+	return requester->una != requester->end ? STEP_WAITS : STEP_STUCK;
+}
+
+/* The payload is there. What is owed goes along. */
+static void leave(struct qp *qp, struct express *express, unsigned int send_flags, bool has_imm,
+		  __be32 imm, uint32_t length, struct outbox *outbox)
+{
+	uint32_t flags = EXPRESS_MESSAGE;
+
+	flags |= has_imm ? EXPRESS_IMM : 0;
+	flags |= send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
+	flags |= express_add_ack(qp, &express->ack);
+	express->to = qp->attr.dest_qp_num | flags << 24;
+	express->psn = qp->requester->end;
+	express->imm = imm;
+	express->pkey = qp->pkey;
+	outbox->commit_express(outbox, sizeof(*express) + length);
+}
 
 /* The next work request, which is fit. */
 static enum step send(struct qp *qp, struct outbox *outbox)
 {
-	struct requester *requester = qp->requester;
-	struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->requester->current);
 	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
-	uint32_t length = (uint32_t)wqe->length, flags = EXPRESS_MESSAGE;
+	uint32_t length = (uint32_t)wqe->length;
 	struct express *express;
+	enum step step = begin(qp, length, outbox, &express);
 
-	if (psn_into(requester->end, requester->una) >= EXPRESS_WINDOW)
-		return STEP_WAITS;
-	express = outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num,
-					  sizeof(*express) + length);
-	if (!express)
-		return requester->una != requester->end ? STEP_WAITS : STEP_STUCK;
+	if (step != STEP_SENT)
+		return step;
 	if (!gather(qp, wqe, (uint8_t *)(express + 1)))
 		return STEP_STUCK;
-	flags |= has_imm ? EXPRESS_IMM : 0;
-	flags |= wqe->flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
-	flags |= express_add_ack(qp, &express->ack); /* what is owed goes along */
-	express->to = qp->attr.dest_qp_num | flags << 24;
-	express->psn = wqe->first_psn = wqe->last_psn = requester->end;
-	express->imm = wqe->imm_data;
-	express->pkey = qp->pkey;
-	wqe->flight = WQE_STARTED;
-	outbox->commit_express(outbox, sizeof(*express) + length);
-	sent(qp, length, has_imm);
+	leave(qp, express, wqe->flags, has_imm, wqe->imm_data, length, outbox);
+	sent(qp, wqe, length, has_imm);
+	return STEP_SENT;
+}
+
+/*
+ * A work request that nothing waits in front of. The peer waits for the record, so that leaves
+ * first; what is kept of it, in case it has to go again, is written then. Inline data alone are
+ * read once, and from there on stand in the queue.
+ */
+static enum step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+			  struct outbox *outbox)
+{
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
+	bool has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+	struct express *express;
+	enum step step = begin(qp, length, outbox, &express);
+
+	if (step != STEP_SENT)
+		return step;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!express_gather(qp, wr, (uint8_t *)wqe->data))
+			return STEP_STUCK;
+		memcpy(express + 1, wqe->data, length);
+	} else if (!express_gather(qp, wr, (uint8_t *)(express + 1))) {
+		return STEP_STUCK;
+	}
+	leave(qp, express, wr->send_flags, has_imm, wr->imm_data, length, outbox);
+	keep(qp, wr, length, wqe);
+	qp->sq.next++;
+	sent(qp, wqe, length, has_imm);
 	return STEP_SENT;
 }
 
@@ -201,24 +252,27 @@ bool express_advance(struct qp *qp, struct outbox *outbox)
 	       advance(qp, sq_tail(qp), outbox) != STEP_STUCK;
 }
 
-/* Behind what waits for room it waits too. */
 static struct ibv_send_wr *post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox)
 {
-	enum step step = advance(qp, qp->sq.next, outbox);
+	enum step step = STEP_SENT;
+	uint32_t length;
 
-	for (; wr && step != STEP_STUCK && queue(qp, wr); wr = wr->next) {
-		if (step == STEP_WAITS)
-			continue;
-		step = send(qp, outbox);
-		if (step == STEP_STUCK) {
-			qp->sq.next--;
+	if (qp->requester->current != qp->sq.next)
+		step = advance(qp, qp->sq.next, outbox);
+	for (; wr && step != STEP_STUCK; wr = wr->next) {
+		if (!express_is_fit(qp, wr, &length) || !express_has_room(&qp->sq))
 			break;
-		}
+		if (step == STEP_SENT)
+			step = send_new(qp, wr, length, outbox);
+		if (step == STEP_WAITS)
+			step = queue(qp, wr, length);
+		if (step == STEP_STUCK)
+			break;
 	}
 	return wr;
 }
 
-struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox)
+WHOLE struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox)
 {
 	if (qp->type != IBV_QPT_RC || !outbox->reserve_express || !sq_try_begin(qp))
 		return wr;

@@ -5,6 +5,7 @@
  * ACK is taken, for no program may see a reply before its request has completed; and last the
  * receive completes.
  */
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/av.h"
 #include "device/memory.h"
@@ -26,14 +27,19 @@ struct target {
 	} pieces[EXPRESS_SGE];
 };
 
+static bool is_receiving(const struct qp *qp)
+{
+	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+	return state == IBV_QPS_RTS || state == IBV_QPS_RTR;
+}
+
 /* As a packet's is (9.6.1), and no event of it is due. */
 static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
 		       uint16_t pkey)
 {
-	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
-
-	return qp->type == IBV_QPT_RC && (state == IBV_QPS_RTS || state == IBV_QPS_RTR) &&
-	       qp->has_communicated && pkey == qp->pkey && gid_is_same(sgid, &qp->av.dgid) &&
+	return qp->type == IBV_QPT_RC && is_receiving(qp) && qp->has_communicated &&
+	       pkey == qp->pkey && gid_is_same(sgid, &qp->av.dgid) &&
 	       gid_is_same(dgid, &qp->av.sgid);
 }
 
@@ -212,7 +218,7 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	struct express express = {
 	    .psn = wire->bth.psn, .imm = htobe32(wire->imm), .pkey = wire->bth.pkey};
 	uint32_t length = wire->payload_length, flags = EXPRESS_MESSAGE;
-	struct target target;
+	struct target target = {0};
 
 	if (!is_plain_send(wire) || !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
 	    !has_target(qp, &express, length, &target) || !store(&target, wire->payload))
@@ -226,13 +232,13 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	return true;
 }
 
-bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
-		  uint64_t now)
+WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
+			uint64_t now)
 {
 	const uint8_t *payload = packet->bth + sizeof(*express);
 	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
 	uint8_t flags = express_flags(express);
-	struct target target;
+	struct target target = {0};
 
 	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey))
 		return false;
@@ -245,8 +251,7 @@ bool express_take(struct qp *qp, const struct packet *packet, const struct expre
 	if (flags & EXPRESS_ACK)
 		acknowledge(qp, express->ack, now);
 	/* a completion too many may have ended the QP */
-	if (flags & EXPRESS_MESSAGE &&
-	    is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey)) {
+	if (flags & EXPRESS_MESSAGE && is_receiving(qp)) {
 		owe(qp, express->psn);
 		complete(qp, express, &target, length, now);
 	}
@@ -313,7 +318,7 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 {
 	uint8_t payload[EXPRESS_BYTES], flags = EXPRESS_MESSAGE;
 	struct express express = {.psn = qp->requester->end, .imm = wr->imm_data};
-	struct target target;
+	struct target target = {0};
 	uint32_t length;
 
 	if (!express_is_fit(qp, wr, &length) || !is_direct(qp, peer, wr) ||

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/reach.h"
@@ -48,7 +49,7 @@ static void flush_all(struct qp *qp, uint64_t now)
 		qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-void qp_enter_error(struct qp *qp, uint64_t now)
+ASIDE void qp_enter_error(struct qp *qp, uint64_t now)
 {
 	if (state_of(qp) == IBV_QPS_ERR)
 		return;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "transport/recovery.h"
 #include "transport/requester.h"
@@ -160,7 +161,7 @@ void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns)
 	}
 }
 
-void recovery_progressed(struct qp *qp)
+ASIDE void recovery_progressed(struct qp *qp)
 {
 	struct requester *requester = qp->requester;
 	struct recovery *recovery = requester->recovery;

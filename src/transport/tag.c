@@ -11,6 +11,7 @@
 
 #include <infiniband/tm_types.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/requester.h"
@@ -255,8 +256,8 @@ void tag_flush(struct qp *qp, uint64_t now)
 }
 
 /* The READ completes the rendezvous; nobody waits for the FIN. */
-void tag_own_done(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
-		  enum reason reason, uint64_t now)
+ASIDE void tag_own_done(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
+			enum reason reason, uint64_t now)
 {
 	bool is_read = wqe->opcode == IBV_WR_RDMA_READ;
 	struct send_wqe copy = *wqe;

@@ -115,15 +115,19 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 static int poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 {
 	struct cq *cq = cq_of(ibv);
-	int count = cq_poll(cq, num_entries, wc);
+	struct cq_taking *taking;
+	int count;
 
-	if (count)
-		return count;
-	cq_take_begin(cq, num_entries, wc);
-	if (!engine_glance(cq) && !cq_take_count())
+	if (!cq_is_empty(cq)) {
+		count = cq_poll(cq, num_entries, wc);
+		if (count)
+			return count;
+	}
+	taking = cq_take_begin(cq, num_entries, wc);
+	if (!engine_glance(cq) && !taking->count)
 		progress(cq);
-	count = cq_take_end();
-	return count ? count : cq_poll(cq, num_entries, wc);
+	count = cq_take_end(taking);
+	return count || cq_is_empty(cq) ? count : cq_poll(cq, num_entries, wc);
 }
 
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
