@@ -292,7 +292,7 @@ static void receive_ack(struct qp *qp, const struct wire_packet *wire, uint64_t 
 	case AETH_ACK:
 		counters->acks_received++;
 		is_whole = acknowledge_before(qp, psn_next(wire->bth.psn), now) ||
-			   !requester_is_alive(qp) || recovery_acknowledge(qp, wire->bth.psn);
+			   !requester_is_alive(qp) || recovery_acknowledge(qp, wire->bth.psn, now);
 		take_credits(qp, wire->aeth.syndrome);
 		break;
 	case AETH_RNR_NAK:

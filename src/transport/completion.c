@@ -125,7 +125,7 @@ void flush_send(struct qp *qp, uint64_t now)
 	requester->has_failed = false;
 	requester->ack_deadline = requester->rnr_deadline = NO_DEADLINE;
 	requester->rate_deadline = NO_DEADLINE;
-	probe_drop(qp);
+	probe_drop(qp, now);
 }
 
 /* Of a shared queue only the one that was taken: the others belong to all (10.2.9.3). */

@@ -41,7 +41,8 @@ void probe_asked(struct qp *qp, uint32_t first, uint64_t now)
 		return;
 	probe->until = requester->psn;
 	/* what goes again says nothing about the time */
-	if (!probe->rtt.is_timing && requester->psn == requester->end) {
+	if (!probe->rtt.is_timing && requester->psn == requester->end &&
+	    (!probe->goes_again || psn_compare(requester->psn, probe->again) > 0)) {
 		probe->rtt.since = now;
 		probe->rtt.psn = psn_next(first);
 		probe->rtt.is_timing = true;
@@ -81,6 +82,8 @@ void probe_progressed(struct qp *qp, uint64_t now)
 			take_time(qp, now);
 		probe->rtt.is_timing = false;
 	}
+	if (probe->goes_again)
+		probe->goes_again = psn_compare(requester->una, probe->again) < 0;
 	probe->tries = 0;
 	probe->is_due = false;
 	probe->deadline = NO_DEADLINE;
@@ -90,12 +93,15 @@ void probe_progressed(struct qp *qp, uint64_t now)
 		probe->until = requester->una;
 }
 
-void probe_drop(struct qp *qp)
+void probe_drop(struct qp *qp, uint64_t now)
 {
 	struct probe *probe = &qp->requester->probe;
 
 	probe->deadline = NO_DEADLINE;
 	probe->rtt.is_timing = probe->is_due = false;
+	probe->again = qp->requester->end;
+	probe->again_since = now;
+	probe->goes_again = true;
 }
 
 void probe_expire(struct qp *qp)

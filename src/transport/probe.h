@@ -25,8 +25,11 @@ struct probe {
 	struct rtt rtt;
 	uint64_t deadline; /* NO_DEADLINE: all that asked for an ACK has it */
 	uint32_t until;	   /* PSN behind the last packet that asked for one */
-	uint8_t tries;	   /* since the last progress */
-	bool is_far;	   /* the peer has another address */
+	uint32_t again;	   /* PSN; what is before goes for the second time, */
+	uint64_t again_since;
+	uint8_t tries;	 /* since the last progress */
+	bool is_far;	 /* the peer has another address */
+	bool goes_again; /* `una` has not come to `again` yet */
 	bool is_due;
 };
 
@@ -41,7 +44,7 @@ void probe_arrived(struct qp *qp, uint32_t psn, uint64_t now);
 
 /* `una` has moved; all goes again. */
 void probe_progressed(struct qp *qp, uint64_t now);
-void probe_drop(struct qp *qp);
+void probe_drop(struct qp *qp, uint64_t now);
 
 /* The deadline has passed: probe_run() sends what is to go again. False: the outbox is full, or the
  * QP has failed. */

@@ -57,12 +57,27 @@ static void mark(uint8_t *bits, uint32_t psn, bool is_so)
 	*byte = is_so ? *byte | bit : *byte & ~bit;
 }
 
-/* Of what left twice nobody knows which of the two arrived: the first at the earliest. */
-static void note(const struct recovery *recovery, struct departure *latest, uint32_t psn)
+static uint32_t time_of(uint64_t now)
 {
-	struct departure arrived = {recovery->first[psn % RECOVERY_PSNS], psn};
+	return (uint32_t)(now / RECOVERY_TIME_NS);
+}
 
-	if (is_later(arrived, *latest))
+/* Of what left twice the first may have arrived, until there was time for a round trip since. */
+static bool is_ambiguous(const struct requester *requester, uint32_t psn)
+{
+	const struct recovery *recovery = requester->recovery;
+	uint64_t round_trip = requester->probe.rtt.smoothed;
+	uint32_t since = time_of(recovery->now) - recovery->times[psn % RECOVERY_PSNS];
+
+	return is_marked(recovery->again, psn) &&
+	       (!round_trip || since < time_of(round_trip - round_trip / 8));
+}
+
+static void note(const struct requester *requester, struct departure *latest, uint32_t psn)
+{
+	struct departure arrived = departure_of(requester->recovery, psn);
+
+	if (!is_ambiguous(requester, psn) && is_later(arrived, *latest))
 		*latest = arrived;
 }
 
@@ -72,15 +87,31 @@ static void set_executed(struct recovery *recovery, uint32_t psn)
 		recovery->executed = psn;
 }
 
-/* Everything in flight has left once, in the order of PSNs: stamps of 0 say so. */
-static struct recovery *begin(struct qp *qp)
+/* What went back has left before, and since. */
+static void note_again(struct requester *requester)
+{
+	const struct probe *probe = &requester->probe;
+	struct recovery *recovery = requester->recovery;
+	uint32_t psn = requester->una;
+
+	for (; probe->goes_again && psn != requester->psn && psn_compare(psn, probe->again) < 0;
+	     psn = psn_next(psn)) {
+		mark(recovery->again, psn, true);
+		recovery->times[psn % RECOVERY_PSNS] = time_of(probe->again_since);
+	}
+}
+
+/* Everything in flight has left in the order of PSNs: stamps of 0 say so. */
+static struct recovery *begin(struct qp *qp, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	struct departure none = {0, psn_add(requester->una, -1)};
 	struct recovery *recovery;
 
-	if (requester->recovery)
+	if (requester->recovery) {
+		requester->recovery->now = now;
 		return requester->recovery;
+	}
 	if (!requester->is_peer_ours || psn_into(requester->end, requester->una) > RECOVERY_SPAN)
 		return NULL;
 	recovery = pool_take(&qp->adapter->pool, sizeof(*recovery));
@@ -90,8 +121,10 @@ static struct recovery *begin(struct qp *qp)
 	recovery->until = requester->end;
 	recovery->executed = requester->una;
 	recovery->request = recovery->answer = none;
+	recovery->now = now;
 	requester->recovery = recovery;
 	requester->probe.rtt.is_behind_gap = true;
+	note_again(requester);
 	return recovery;
 }
 
@@ -99,7 +132,7 @@ bool recovery_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	uint32_t psns = gaps_psns(wire->payload, wire->payload_length), psn = wire->bth.psn;
-	struct recovery *recovery = psns ? begin(qp) : NULL;
+	struct recovery *recovery = psns ? begin(qp, now) : NULL;
 
 	if (!recovery)
 		return false;
@@ -108,10 +141,11 @@ bool recovery_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 		psn = psn_next(psn);
 		if (psn_compare(psn, requester->psn) >= 0)
 			break;
-		if (!gaps_get(wire->payload, i) || psn_compare(psn, requester->una) < 0)
+		if (!gaps_get(wire->payload, i) || psn_compare(psn, requester->una) < 0 ||
+		    is_marked(recovery->arrived, psn))
 			continue;
 		mark(recovery->arrived, psn, true);
-		note(recovery, &recovery->request, psn);
+		note(requester, &recovery->request, psn);
 		probe_arrived(qp, psn, now);
 	}
 	recovery->is_due = true;
@@ -119,15 +153,15 @@ bool recovery_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now)
 }
 
 /* All answers up to this PSN have left the peer. */
-bool recovery_acknowledge(struct qp *qp, uint32_t psn)
+bool recovery_acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
 {
-	struct recovery *recovery = begin(qp);
+	struct recovery *recovery = begin(qp, now);
 
 	if (!recovery)
 		return false;
 	set_executed(recovery, psn_next(psn));
-	note(recovery, &recovery->answer, psn);
-	note(recovery, &recovery->request, psn);
+	note(qp->requester, &recovery->answer, psn);
+	note(qp->requester, &recovery->request, psn);
 	recovery->is_due = true;
 	return true;
 }
@@ -139,12 +173,12 @@ bool recovery_answer(struct qp *qp, const struct wire_packet *wire, uint64_t now
 	size_t before = wire->op->header_bytes,
 	       size = before + wire->payload_length + wire_pad(wire->payload_length);
 
-	if (!begin(qp))
+	if (!begin(qp, now))
 		return false;
 	probe_arrived(qp, wire->bth.psn, now);
 	return hold_put(qp->adapter, &requester->responses, requester->una, wire->bth.psn,
 			wire->payload - before, size) &&
-	       recovery_acknowledge(qp, wire->bth.psn);
+	       recovery_acknowledge(qp, wire->bth.psn, now);
 }
 
 void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns)
@@ -153,11 +187,11 @@ void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns)
 
 	for (; psns; psns--, psn = psn_next(psn)) {
 		recovery->stamps[psn % RECOVERY_PSNS] = recovery->clock;
+		recovery->times[psn % RECOVERY_PSNS] = time_of(recovery->now);
 		mark(recovery->arrived, psn, false);
+		mark(recovery->again, psn, psn_compare(psn, requester->end) < 0);
 		if (psn_next(psn) == requester->probe.rtt.psn)
 			requester->probe.rtt.is_timing = false; /* which of the two? */
-		if (psn_compare(psn, requester->end) >= 0)
-			recovery->first[psn % RECOVERY_PSNS] = recovery->clock;
 	}
 }
 
@@ -295,6 +329,7 @@ bool recovery_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	const struct send_wqe *wqe;
 	uint32_t last;
 
+	requester->recovery->now = now;
 	if (!requester->recovery->is_due)
 		return true;
 	for (walk.index = sq_head(qp); psn_compare(walk.psn, requester->psn) < 0; walk.index++) {

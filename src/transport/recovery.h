@@ -25,6 +25,7 @@ struct requester;
 enum {
 	RECOVERY_PSNS = HOLD_PACKETS,
 	RECOVERY_SPAN = RECOVERY_PSNS / 2, /* from the oldest to where no new one goes out */
+	RECOVERY_TIME_NS = 1024,
 	SIGN_TRIES = 32,
 };
 
@@ -41,8 +42,10 @@ struct recovery {
 	bool is_due;	   /* something is known that recovery_run() has not looked at */
 	struct departure request, answer;   /* the last known to have arrived */
 	uint8_t arrived[RECOVERY_PSNS / 8]; /* requests that the peer holds */
-	uint32_t stamps[RECOVERY_PSNS];	    /* when it left last, and first */
-	uint32_t first[RECOVERY_PSNS];
+	uint8_t again[RECOVERY_PSNS / 8];   /* what left more than once */
+	uint32_t stamps[RECOVERY_PSNS];	    /* when it left last, in the order of leaving */
+	uint32_t times[RECOVERY_PSNS];	    /* and by the clock, in units of RECOVERY_TIME_NS */
+	uint64_t now;			    /* at the start of this turn */
 };
 
 /* The signs: of a request that leaves, of a packet that came in. */
@@ -52,7 +55,7 @@ void recovery_sign(struct qp *qp, const struct bth *bth);
 /* What a packet of the peer's says. False: recover otherwise. */
 bool recovery_gaps(struct qp *qp, const struct wire_packet *wire, uint64_t now);
 bool recovery_answer(struct qp *qp, const struct wire_packet *wire, uint64_t now);
-bool recovery_acknowledge(struct qp *qp, uint32_t psn);
+bool recovery_acknowledge(struct qp *qp, uint32_t psn, uint64_t now);
 
 /* `psns` from `psn` on leave, for the first time or again. */
 void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns);

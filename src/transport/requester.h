@@ -217,7 +217,7 @@ void completer_retire_done(struct qp *qp, uint64_t now);
 
 /* retry.c */
 bool retry_spend(struct qp *qp, uint64_t now);
-void retry_go_back(struct qp *qp);
+void retry_go_back(struct qp *qp, uint64_t now);
 void retry_after_gap(struct qp *qp, uint64_t now);
 void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now);
 bool retry_on_deadline(struct qp *qp, uint64_t now);

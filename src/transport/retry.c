@@ -40,12 +40,12 @@ void retry_progressed(struct qp *qp, uint64_t now)
 	probe_progressed(qp, now);
 }
 
-void retry_go_back(struct qp *qp)
+void retry_go_back(struct qp *qp, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 
 	recovery_drop(qp);
-	probe_drop(qp);
+	probe_drop(qp, now);
 	requester->psn = requester->una;
 	requester->current = sq_head(qp);
 	requester->rd_sent = 0;
@@ -80,7 +80,7 @@ void retry_after_gap(struct qp *qp, uint64_t now)
 	window_lost(&requester->window, requester->end);
 	if (!retry_spend(qp, now))
 		return;
-	retry_go_back(qp);
+	retry_go_back(qp, now);
 	requester->has_gone_back = true;
 }
 
@@ -101,7 +101,7 @@ void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now)
 		}
 		requester->rnr_retries_left--;
 	}
-	retry_go_back(qp);
+	retry_go_back(qp, now);
 	requester->rnr_deadline = now + rnr_timer_ns(timer);
 }
 
@@ -145,7 +145,7 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 	if (!retry_spend(qp, now))
 		return false;
 	try_other_flush(qp);
-	retry_go_back(qp);
+	retry_go_back(qp, now);
 	requester->has_gone_back = false;
 	return true;
 }

@@ -80,13 +80,15 @@ void window_lost(struct window *window, uint32_t end)
 /* No room was wanting, as far as one can see. */
 static bool is_by_chance(struct window *window, uint32_t una, uint32_t end)
 {
-	uint32_t round = at_least(window->packets, psn_into(end, una));
+	uint32_t round;
 
 	if (!window->lost || psn_compare(una, window->lost_until) >= 0) {
 		window->lost = 0;
+		window->lost_from = una;
 		window->lost_until = end;
 	}
 	window->lost++;
+	round = at_least(window->packets, psn_into(end, window->lost_from));
 	return window->queued < SURE - 1 && round >= TOLERANT_FROM &&
 	       window->lost <= 1 + round / TOLERATED_SHARE;
 }

@@ -43,8 +43,8 @@ struct window {
 	uint32_t threshold; /* below it the window doubles a round */
 	uint32_t grown;	    /* packets acknowledged towards the next step */
 	uint32_t recover;   /* PSN; losses before it belong to a round that has been paid for */
-	uint32_t lost;	    /* in the round that ends at lost_until (PSN) */
-	uint32_t lost_until;
+	uint32_t lost;	    /* in the round from lost_from to lost_until (PSNs) */
+	uint32_t lost_from, lost_until;
 	bool is_recovering;
 	uint64_t emptied;  /* when it was small enough that nothing of this QP's waited */
 	uint32_t queued;   /* so many round trips in a row were longer than they need be */

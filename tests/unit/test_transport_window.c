@@ -89,6 +89,17 @@ static void a_few_lost_packets_are_chance(void **state)
 	assert_in_range(window.packets, NEAR / 2, NEAR / 2 + 1);
 }
 
+/* One that is lost again and again makes a round long; what leaves meanwhile loses as much. */
+static void losses_are_measured_against_all_that_left(void **state)
+{
+	sample(MS / 10);
+	rounds_of(20, 0);
+	for (uint32_t left = 0; left < NEAR; left += 16)
+		for (int lost = 0; lost < 2; lost++)
+			window_missed(&window, psn_add(una, left), psn_add(una, left + NEAR));
+	assert_int_equal(window.packets, NEAR);
+}
+
 static void they_are_not_where_packets_wait(void **state)
 {
 	samples(20 * MS);
@@ -182,6 +193,7 @@ int main(void)
 	    TEST(a_short_way_opens_it_as_far_as_a_socket_holds),
 	    TEST(a_long_way_opens_it_further),
 	    TEST(a_few_lost_packets_are_chance),
+	    TEST(losses_are_measured_against_all_that_left),
 	    TEST(they_are_not_where_packets_wait),
 	    TEST(a_small_window_yields_at_once),
 	    TEST(many_lost_packets_halve_it_once_a_round),
