@@ -36,17 +36,8 @@ enum {
 
 static __thread const char *in_verb;
 static atomic_uint allocations;
-static const char *first_verb, *first_function;
+static const char *first_verb = "", *first_function = "";
 static void *first_caller;
-
-static void note(const char *function, void *caller)
-{
-	if (!in_verb || atomic_fetch_add(&allocations, 1))
-		return;
-	first_verb = in_verb;
-	first_function = function;
-	first_caller = caller;
-}
 
 #define VERB(call)                                                                                 \
 	({                                                                                         \
@@ -68,6 +59,15 @@ static void assert_none(void)
 enum { IS_WATCHED = false };
 #else
 enum { IS_WATCHED = true };
+
+static void note(const char *function, void *caller)
+{
+	if (!in_verb || atomic_fetch_add(&allocations, 1))
+		return;
+	first_verb = in_verb;
+	first_function = function;
+	first_caller = caller;
+}
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
