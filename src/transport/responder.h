@@ -223,6 +223,10 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 bool response_gaps(struct qp *qp, struct outbox *outbox);
 bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox);
 
+/* middle.c: the QP that the packet was for, where it is the middle of a message and plain; else
+ * NULL, and nothing has changed. */
+struct qp *middle_take(struct adapter *adapter, const struct packet *packet);
+
 /* burst.c: the middle of a READ, of `most` packets at most. Bytes, 0 if one goes by itself. */
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 		       struct outbox *outbox);

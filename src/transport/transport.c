@@ -343,6 +343,9 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 
 	if (packet->is_express)
 		return receive_express(adapter, packet, now, outbox);
+	qp = packet->length >= BTH_BYTES ? middle_take(adapter, packet) : NULL;
+	if (qp)
+		return qp;
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK) {
 		atomic_fetch_add_explicit(&adapter->bad_packets, 1, memory_order_relaxed);
 		return NULL;
