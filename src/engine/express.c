@@ -19,6 +19,7 @@ enum {
 	SPARED_LOOKS = 64,	/* at sockets, after a message (as in progress.c) */
 	UNANSWERED_MAX = 32,	/* messages, then their ACK does not wait for company any more */
 	LATE_MAX = 256,		/* QPs; then they have a turn each */
+	CROWD = 32,		/* QPs of a lane; of fewer all that a message needs is near */
 	TIME_EVERY_NS = 100000, /* while a program polls: ACK timers start */
 };
 
@@ -66,6 +67,8 @@ void express_forget(struct lane *lane, struct seat *seat)
 		untimed = &(*untimed)->next_untimed;
 	if (*untimed)
 		unlink_untimed(untimed);
+	if (lane->last_sent == seat)
+		lane->last_sent = NULL;
 }
 
 /* Of what was acknowledged meanwhile there is nothing to do. */
@@ -224,8 +227,13 @@ static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, str
 
 	if (!atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return wr;
+	if (lane->seats >= CROWD)
+		express_fetch_lines(&seat->ahead);
 	rest = express_post(seat->qp, wr, samehost_outbox(lane->samehost));
 	note(lane, seat);
+	if (lane->last_sent && lane->last_sent != seat && lane->seats >= CROWD)
+		express_note_lines(seat->qp, seat, &lane->last_sent->ahead);
+	lane->last_sent = seat;
 	*needs_doorbell |= !samehost_is_heard(lane->samehost);
 	return rest;
 }

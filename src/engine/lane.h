@@ -32,6 +32,7 @@
 #include "engine/latch.h"
 #include "engine/reply.h"
 #include "engine/vigil.h"
+#include "transport/express.h"
 #include "transport/packet.h"
 
 struct adapter;
@@ -54,6 +55,8 @@ struct seat {
 	bool is_late, is_untimed;
 	struct seat *next_late, *next_untimed; /* of what express.c left for later */
 	struct timer timer;
+	/* whose message came after the last one of this: never looked at, it may be gone */
+	struct express_lines ahead;
 };
 
 /* A socket that the lane receives from. */
@@ -131,7 +134,8 @@ struct lane {
 	struct seat *untimed; /* and those whose ACK timer is to start */
 	uint64_t timed_at;    /* when that was done last */
 	uint32_t late_count, unanswered, glances;
-	uint64_t clock; /* when the lane last looked at it */
+	struct seat *last_sent; /* NULL: it is gone */
+	uint64_t clock;		/* when the lane last looked at it */
 
 	struct vigil vigil; /* the thread's own */
 	int epoll_fd, kick_fd, timer_fd;

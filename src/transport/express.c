@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hot.h"
+#include "base/lines.h"
 #include "device/adapter.h"
 #include "device/memory.h"
 #include "device/mr.h"
@@ -280,6 +281,52 @@ WHOLE struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, st
 		wr = post(qp, wr, outbox);
 	sq_commit(qp);
 	return wr;
+}
+
+void express_note_lines(const struct qp *qp, const void *host, struct express_lines *lines)
+{
+	*lines = (struct express_lines){
+	    .host = host,
+	    .qp = (const char *)qp,
+	    .requester = (const char *)qp->requester,
+	    .responder = (const char *)qp->responder,
+	    .wqe = (const char *)sq_wqe(&qp->sq, qp->sq.next),
+	};
+}
+
+static void fetch(const char *place, size_t from, size_t to)
+{
+	for (size_t at = from / CACHE_LINE * CACHE_LINE; at < to; at += CACHE_LINE)
+		lines_fetch(place + at);
+}
+
+void express_fetch_lines(const struct express_lines *lines)
+{
+	if (!lines->qp)
+		return;
+	fetch(lines->host, 0, 2 * CACHE_LINE);
+	fetch(lines->qp, offsetof(struct qp, adapter), offsetof(struct qp, counters));
+	fetch(lines->requester, 0, CACHE_LINE);
+	fetch(lines->requester, offsetof(struct requester, counters),
+	      offsetof(struct requester, counters) + 1);
+	fetch(lines->responder, 0, CACHE_LINE);
+	fetch(lines->wqe, 0, sizeof(struct send_wqe) + sizeof(struct ibv_sge));
+}
+
+void express_fetch_qp(const struct qp *qp)
+{
+	fetch((const char *)qp, offsetof(struct qp, adapter), offsetof(struct qp, attr));
+	fetch((const char *)qp, offsetof(struct qp, av), offsetof(struct qp, counters));
+}
+
+void express_fetch_sent(const struct qp *qp)
+{
+	const char *requester = (const char *)qp->requester;
+
+	fetch(requester, 0, CACHE_LINE);
+	fetch(requester, offsetof(struct requester, counters),
+	      offsetof(struct requester, counters) + 1);
+	fetch((const char *)sq_wqe(&qp->sq, sq_head(qp)), 0, sizeof(struct send_wqe));
 }
 
 /* ---- what a record stands for ---- */

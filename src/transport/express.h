@@ -89,6 +89,21 @@ static inline uint32_t express_packet_bytes(uint32_t length, bool has_imm)
 struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox);
 
 /*
+ * Where what the next message of a QP looks at is, to be asked for ahead of its turn: with many
+ * queue pairs it was pushed out of the caches since the last.
+ */
+struct express_lines {
+	const char *host, *qp, *requester, *responder, *wqe;
+};
+
+void express_note_lines(const struct qp *qp, const void *host, struct express_lines *lines);
+void express_fetch_lines(const struct express_lines *lines);
+
+/* The same of an ACK that comes soon: the QP, and when that is there, what it points to. */
+void express_fetch_qp(const struct qp *qp);
+void express_fetch_sent(const struct qp *qp);
+
+/*
  * Sends what waits in the send queue, as far as there is room. False if the QP needs its turn for
  * that: what waits is not fit, or waits for something else.
  */

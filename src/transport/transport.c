@@ -217,6 +217,8 @@ static void receive_multicast(struct qp *qp, void *data)
 		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
 }
 
+enum { FETCH_FAR = 6, FETCH_NEAR = 3 }; /* ACKs of a record, behind the one at hand */
+
 static struct qp *find_express(struct adapter *adapter, const struct express *express)
 {
 	struct qp *qp = adapter_find_qp(adapter, express_qpn(express));
@@ -226,15 +228,50 @@ static struct qp *find_express(struct adapter *adapter, const struct express *ex
 	return qp;
 }
 
-static bool glance_at(struct adapter *adapter, const struct packet *packet,
-		      const struct express *express, const struct glance *glance)
+/* NULL also where it is another lane's. */
+static struct qp *find_glanced(struct adapter *adapter, const struct express *express,
+			       const struct glance *glance)
 {
 	struct qp *qp = find_express(adapter, express);
 
-	if (!qp || qp->lane != glance->lane || !express_take(qp, packet, express, glance->now))
+	return qp && qp->lane == glance->lane ? qp : NULL;
+}
+
+static bool glance_at(struct adapter *adapter, const struct packet *packet,
+		      const struct express *express, const struct glance *glance)
+{
+	struct qp *qp = find_glanced(adapter, express, glance);
+
+	if (!qp || !express_take(qp, packet, express, glance->now))
 		return false;
 	glance->taken(qp, glance->data);
 	return true;
+}
+
+/* The QP of the ACK at `index`, NULL behind the last. */
+static struct qp *find_acked(struct adapter *adapter, const struct packet *packet,
+			     const struct express *head, uint32_t index,
+			     const struct glance *glance)
+{
+	struct express express;
+
+	if (index >= express_count_acks(packet))
+		return NULL;
+	express = express_ack_at(packet, head, index);
+	return find_glanced(adapter, &express, glance);
+}
+
+/* What the ACKs behind this one will look at. */
+static void fetch_behind(struct adapter *adapter, const struct packet *packet,
+			 const struct express *head, uint32_t index, const struct glance *glance)
+{
+	const struct qp *far = find_acked(adapter, packet, head, index + FETCH_FAR, glance);
+	const struct qp *near = find_acked(adapter, packet, head, index + FETCH_NEAR, glance);
+
+	if (far)
+		express_fetch_qp(far);
+	if (near)
+		express_fetch_sent(near);
 }
 
 /* The head of a record is copied: its sender could still change it. */
@@ -251,6 +288,7 @@ bool transport_glance(struct adapter *adapter, const struct packet *packet,
 		return glance_at(adapter, packet, &head, glance);
 	count = express_count_acks(packet);
 	for (uint32_t i = 0; i < count; i++) {
+		fetch_behind(adapter, packet, &head, i, glance);
 		one = express_ack_at(packet, &head, i);
 		if (!glance_at(adapter, packet, &one, glance))
 			return false;
