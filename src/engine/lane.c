@@ -55,6 +55,14 @@ static int open_descriptors(struct lane *lane)
 	return 0;
 }
 
+/* Connected sockets are new, and only for who asks for them. */
+static bool has_paths(void)
+{
+	const char *setting = getenv("VERBATIM_PATHS");
+
+	return setting && !strcmp(setting, "on");
+}
+
 int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 {
 	struct lane *lane = aligned_alloc(LANE_ALIGNMENT, sizeof(*lane));
@@ -76,6 +84,9 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	error = open_descriptors(lane);
 	if (error == 0)
 		error = udp_link_open((uint8_t)index, &lane->link);
+	lane->inlet.is_off = !has_paths();
+	if (error == 0 && lane->inlet.is_off)
+		udp_link_without_paths(lane->link);
 	if (error == 0) {
 		lane->samehost =
 		    samehost_open(udp_link_outbox(lane->link), engine->neighbours.is_off,
@@ -123,6 +134,7 @@ void lane_close(struct lane *lane)
 {
 	lane_stop(lane);
 	lane_purge(lane, NULL);
+	inlet_close(lane);
 	lines_bury(lane);
 	samehost_close(lane->samehost);
 	if (lane->link)
@@ -136,6 +148,7 @@ void lane_abandon(struct lane *lane)
 {
 	atomic_store(&lane->is_dead, true);
 	close_descriptors(lane);
+	inlet_abandon(lane);
 	samehost_abandon(lane->samehost);
 	udp_link_abandon(lane->link);
 }
@@ -293,6 +306,8 @@ void lane_remove_source(struct lane *lane, struct source *source)
 	cds_list_del(&source->node);
 	if (lane->hot == source)
 		lane->hot = NULL;
+	if (lane->inlet.parent == source)
+		inlet_close(lane);
 }
 
 int lane_add_seat(struct lane *lane, struct seat *seat)

@@ -29,8 +29,10 @@
 #include <urcu/list.h>
 
 #include "base/timer.h"
+#include "engine/inlet.h"
 #include "engine/latch.h"
 #include "engine/reply.h"
+#include "engine/source.h"
 #include "engine/vigil.h"
 #include "transport/express.h"
 #include "transport/packet.h"
@@ -57,18 +59,6 @@ struct seat {
 	struct timer timer;
 	/* whose message came after the last one of this: never looked at, it may be gone */
 	struct express_lines ahead;
-};
-
-/* A socket that the lane receives from. */
-struct source {
-	struct cds_list_head node;
-	int fd;
-	union ibv_gid gid;
-	uint32_t scope;
-	struct adapter *adapter;
-	bool is_raw;	/* frames of raw packet QPs (raw.h) */
-	bool is_shared; /* the GSI's: other processes read from it too */
-	bool is_line;	/* to another part of an XRC QP (line.h) */
 };
 
 /* Messages that reached other processes' memory one right after another (reachable.c). */
@@ -125,6 +115,7 @@ struct lane {
 	struct cds_list_head sources;
 	struct cds_list_head branches, dead_lines; /* line.h */
 	struct source *hot;			   /* the last that had something */
+	struct inlet inlet;
 	uint32_t looks;
 	uint32_t gsi_psn;
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */

@@ -31,6 +31,7 @@
 #include "transport/express.h"
 #include "transport/transport.h"
 #include "wire/headers.h"
+#include "wire/opcode.h"
 
 enum {
 	GAP_NS = 10000, /* between two polls: someone has more to do than to poll */
@@ -45,6 +46,7 @@ enum {
 	FEW_PACKETS = 3,	/* a message, the ACK of ours */
 	FLUSH_RETRY_NS = 30000, /* a full socket */
 	SPARED_LOOKS = 64,	/* at a socket, while packets come through shared memory */
+	INLET_LOOKS = 2,	/* more, at an inlet, in one poll */
 	OWN_ROUNDS = 4,		/* of a lane that sends to itself, before others have their turn */
 	TAKE_ROUNDS = 64,
 };
@@ -56,7 +58,9 @@ struct intake {
 	struct adapter *adapter;
 	const struct source *source; /* NULL: handed over */
 	uint64_t now;
-	struct qp *last; /* the QP of the packets before, whose timer is still to be set */
+	struct qp *last;      /* the QP of the packets before, whose timer is still to be set */
+	struct caller caller; /* who sent the first, from a path's port */
+	bool is_misled;	      /* some were for others */
 };
 
 static void retime(struct lane *lane, struct qp *qp)
@@ -116,16 +120,23 @@ static void deliver(const struct packet *packet, void *data)
 	uint32_t qpn = bth_dest_qp(packet->bth);
 	uint32_t lane = steer_lane(qpn, engine->lane_count);
 
-	if (qpn == QPN_MULTICAST)
+	if (qpn == QPN_MULTICAST) {
 		take_in(in, packet);
-	else if (qpn <= QPN_GSI)
+	} else if (qpn <= QPN_GSI) {
 		gsi_receive(in->lane, in->adapter, &in->source->gid, in->source->scope, packet);
-	else if (!is_here(engine, in->adapter, qpn))
+	} else if (!is_here(engine, in->adapter, qpn)) {
+		in->is_misled = true;
 		forward(in, qpn, packet);
-	else if (lane != in->lane->index)
+	} else if (lane != in->lane->index) {
+		in->is_misled = true;
 		lane_hand_over(engine->lanes[lane], in->adapter, packet);
-	else
+	} else {
+		/* an inlet does not tell UD's hop limit */
+		in->is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
+		if (!in->caller.port && udp_is_path_port(packet->source_port))
+			in->caller = (struct caller){packet->sgid, packet->source_port};
 		take_in(in, packet);
+	}
 }
 
 static unsigned int receive(struct lane *lane, struct source *source, uint64_t now)
@@ -141,9 +152,10 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 
 	if (count <= 0)
 		return 0;
-	touched(&in, NULL);
 	if (!source->is_shared)
 		lane->hot = source;
+	count += inlet_mind(lane, source, &in.caller, in.is_misled, deliver, &in);
+	touched(&in, NULL);
 	return (unsigned int)count;
 }
 
@@ -250,6 +262,13 @@ static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
 	return count;
 }
 
+/* Nearly all comes by one socket: a look there costs less than the rest of a poll does. */
+static bool inlet_is_hot(const struct lane *lane)
+{
+	return lane->inlet.parent && lane->hot == &lane->inlet.source &&
+	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
+}
+
 /*
  * A poll's look: at shared memory, which costs next to nothing, and at the socket that had
  * something last, and now and then at all.
@@ -268,6 +287,10 @@ static unsigned int look(struct lane *lane, uint64_t now, unsigned int *spent)
 	}
 	*spent += LANE_SOCKET_LOOK;
 	count = lane->hot ? receive(lane, lane->hot, now) : 0;
+	for (int i = 0; i < INLET_LOOKS && !count && inlet_is_hot(lane); i++) {
+		*spent += LANE_SOCKET_LOOK;
+		count = receive(lane, lane->hot, now);
+	}
 	if (!lane->hot ||
 	    (lane->looks++ % LOOK_AROUND_EVERY == 0 && lane->sources.next->next != &lane->sources))
 		count += look_around(lane, now, false);

@@ -42,18 +42,19 @@ static struct udp_address *address_get(struct udp_link *link, const union ibv_gi
 	if (!a)
 		return NULL;
 	a->gid = *gid;
-	a->fd = -1;
+	a->way.fd = -1;
 	a->next = link->addresses;
 	link->addresses = a;
 	return a;
 }
 
-static void address_close(struct udp_address *address)
+static void address_close(struct udp_link *link, struct udp_address *address)
 {
-	if (address->fd >= 0)
-		close(address->fd);
-	address->fd = -1;
-	address->traffic_class = 0;
+	udp_paths_close(&link->paths, address);
+	if (address->way.fd >= 0)
+		close(address->way.fd);
+	address->way.fd = -1;
+	address->way.traffic_class = 0;
 }
 
 /* With its socket open; NULL if that fails: no such address (any more), out of descriptors. */
@@ -61,7 +62,7 @@ static struct udp_address *address_of_sender(struct udp_link *link, const union 
 {
 	struct udp_address *a = address_get(link, gid);
 
-	if (a && a->fd < 0 && udp_socket_open_sender(a) < 0)
+	if (a && a->way.fd < 0 && udp_socket_open_sender(a) < 0)
 		return NULL;
 	return a;
 }
@@ -74,7 +75,7 @@ void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, ui
 		return;
 	/* The socket has the interface in its options, and its runs the socket. */
 	udp_link_flush(link);
-	address_close(a);
+	address_close(link, a);
 	a->ifindex = ifindex;
 	a->no_gso = false;
 }
@@ -237,6 +238,8 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	    .last = bytes,
 	    .count = 1,
 	};
+	if (run->port == ROCE_PORT)
+		run->path = udp_path_for(link, from, &run->av, dest_qp);
 	link->run_count++;
 	link->used += bytes;
 }
@@ -330,6 +333,11 @@ int udp_link_open(uint8_t lane, struct udp_link **result)
 	return 0;
 }
 
+void udp_link_without_paths(struct udp_link *link)
+{
+	link->paths.is_off = true;
+}
+
 void udp_link_close(struct udp_link *link)
 {
 	struct udp_address *a;
@@ -338,7 +346,7 @@ void udp_link_close(struct udp_link *link)
 		return;
 	while ((a = link->addresses)) {
 		link->addresses = a->next;
-		address_close(a);
+		address_close(link, a);
 		free(a);
 	}
 	udp_receiver_fini(&link->receiver);
@@ -349,6 +357,7 @@ void udp_link_close(struct udp_link *link)
 void udp_link_abandon(struct udp_link *link)
 {
 	for (struct udp_address *a = link->addresses; a; a = a->next)
-		if (a->fd >= 0)
-			close(a->fd);
+		if (a->way.fd >= 0)
+			close(a->way.fd);
+	udp_paths_close(&link->paths, NULL);
 }

@@ -35,6 +35,9 @@ struct udp_counters {
 int udp_link_open(uint8_t lane, struct udp_link **link);
 void udp_link_close(struct udp_link *link);
 
+/* Sends to anybody by one socket of each address (udp_path.c has the others). */
+void udp_link_without_paths(struct udp_link *link);
+
 /* In the child of a fork, whose parent goes on with it: closes our copies of the descriptors, and
  * touches nothing else. */
 void udp_link_abandon(struct udp_link *link);
@@ -61,6 +64,18 @@ void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, ui
  */
 enum { NEAR_PORT_BASE = 61440, NEAR_PORTS = 4 }; /* of each slot; above the ephemeral range */
 
+/*
+ * Source ports. A link that sends much to one lane of one process of another host has a path there:
+ * a socket of its own, connected (udp_path.c). Its port is one of these, so who receives knows that
+ * what comes from there is most likely all for one lane.
+ */
+enum { SOURCE_PORT_BASE = 49152, PATH_PORT_BASE = 57344 /* and up to NEAR_PORT_BASE */ };
+
+static inline bool udp_is_path_port(uint16_t port)
+{
+	return port >= PATH_PORT_BASE && port < NEAR_PORT_BASE;
+}
+
 uint16_t udp_near_port(uint32_t qpn);
 int udp_socket_bind_near(const union ibv_gid *address, uint32_t ifindex, uint16_t port);
 void udp_link_set_near(struct udp_link *link, const union ibv_gid *sgid);
@@ -73,6 +88,16 @@ void udp_link_set_near(struct udp_link *link, const union ibv_gid *sgid);
  */
 int udp_socket_bind(const union ibv_gid *address, uint32_t ifindex, bool reuse);
 int udp_socket_join(const union ibv_gid *group, uint32_t ifindex);
+
+/*
+ * A receiving socket of the address, port 4791, for what the peer sends from that port alone, which
+ * then comes by no other; the others have to allow SO_REUSEPORT. Disconnecting: nothing more comes
+ * for the address; what has come can be received, and then the socket is to be closed. Hop limits
+ * and flow labels are not told, which only UD gives to programs, as each costs the kernel 0.1 us.
+ */
+int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const union ibv_gid *peer,
+		       uint16_t port);
+void udp_socket_disconnect(int fd);
 
 /* What the kernel granted as receive buffer: roughly the bytes of packets that fit. 0 if it can't
  * be told. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside of the UDP link: what udp.c (the stage), udp_send.c, udp_receive.c and udp_socket.c share.
+ * Inside of the UDP link: what udp.c (the stage), udp_path.c, udp_send.c, udp_receive.c and
+ * udp_socket.c share.
  * The lane's lock guards all of it; only the counters are read without.
  */
 #ifndef LINK_UDP_LINK_H
@@ -35,24 +36,70 @@ enum {
 
 	HOP_LIMIT_DEFAULT = 64,
 	SOCKET_BUFFER = 4 << 20,
+
+	PATHS_MAX = 4,
+	PATH_CANDIDATES = 16,
+	/* Runs; whoever has an eighth of them gets a path, and keeps it with a 64th. */
+	PATH_WINDOW = 1024,
+	PATH_HOT = PATH_WINDOW / 8,
+	PATH_COLD = PATH_WINDOW / 64,
+	PATH_PATIENCE_MAX = 1 << 16, /* windows, after paths that could not be opened */
 };
 
-/* A local address and the socket that sends from it. */
+/* A socket that sends. */
+struct udp_way {
+	int fd;		       /* -1: not open */
+	uint16_t port;	       /* source port, host order */
+	uint8_t traffic_class; /* what it sends where nothing is said */
+	bool is_connected;
+	uint16_t id; /* IPv4 identification of its next send */
+};
+
+/* A local address and the socket that sends from it to anybody. */
 struct udp_address {
 	struct udp_address *next;
 	union ibv_gid gid;
 	uint32_t ifindex;
-	int fd;		       /* -1: not open yet */
-	uint16_t port;	       /* source port, host order */
-	bool is_near;	       /* its owners have sockets on near ports */
-	bool no_gso;	       /* the way out refuses segmented sends but takes single ones */
-	uint8_t traffic_class; /* what the socket sends where nothing is said */
+	struct udp_way way;
+	bool is_near; /* its owners have sockets on near ports */
+	bool no_gso;  /* the way out refuses segmented sends but takes single ones */
+};
+
+/* Whom packets are for: a lane of a process of a peer. */
+struct udp_place {
+	const struct udp_address *from;
+	union ibv_gid dgid;
+	uint32_t part; /* of the QP number, that says process and lane */
+};
+
+struct udp_path {
+	struct udp_place to; /* `from` is NULL: there is none */
+	struct udp_way way;
+	uint32_t used; /* in this window */
+	bool is_dead;  /* it failed: closed as soon as no run is staged for it */
+};
+
+struct udp_candidate {
+	struct udp_place to;
+	uint32_t used;
+};
+
+/* The paths of a link (udp_path.c). */
+struct udp_paths {
+	struct udp_path paths[PATHS_MAX];
+	struct udp_path *latest;
+	struct udp_candidate candidates[PATH_CANDIDATES];
+	uint32_t runs;	   /* in this window */
+	uint32_t patience; /* windows to come without a try */
+	uint32_t failures;
+	bool is_off;
 };
 
 /* Packets that lie one after the other in the stage, for one QP of one peer, of one size but for a
  * shorter last one. */
 struct udp_run {
 	struct udp_address *from;
+	struct udp_path *path; /* NULL: none */
 	struct av av;
 	uint32_t dest_qp;
 	uint16_t port;	  /* UDP destination */
@@ -90,6 +137,7 @@ struct udp_link {
 	uint8_t lane;
 	struct udp_address *addresses;
 	struct udp_address *latest; /* found last */
+	struct udp_paths paths;
 	uint32_t segments_max;
 
 	uint8_t *stage;
@@ -127,9 +175,18 @@ static inline bool gid_is_link_local(const union ibv_gid *gid)
 socklen_t udp_sockaddr_of(union udp_sockaddr *address, const union ibv_gid *gid, uint16_t port,
 			  uint32_t ifindex);
 
-/* A socket that sends from the address with known IPv4 identifications. 0 or -errno; sets
- * address->fd and port. */
+/* A socket that sends from the address with known IPv4 identifications: to anybody, or connected to
+ * the peer. 0 or -errno; sets the way. */
 int udp_socket_open_sender(struct udp_address *address);
+int udp_socket_open_path(const struct udp_address *from, const union ibv_gid *dgid,
+			 struct udp_way *way);
+
+/* The path that a run for this QP is to take, NULL for none. Only while a run is being made: it may
+ * open and close paths when nothing is staged. */
+struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *from,
+			      const struct av *av, uint32_t dest_qp);
+/* All of the address, or (NULL) all; no run is staged for them. */
+void udp_paths_close(struct udp_paths *paths, const struct udp_address *from);
 
 /* Sends the runs; those that wait for room in a socket are left, the first of them first. True if
  * none is. */

@@ -32,26 +32,32 @@ static struct udp_run run_slice(const struct udp_run *run, uint32_t first, uint3
 	return slice;
 }
 
-static void run_seal(struct udp_link *link, const struct udp_run *run)
+static struct udp_way *way_of(const struct udp_run *run)
+{
+	return run->path && !run->path->is_dead ? &run->path->way : &run->from->way;
+}
+
+/* `id` is the identification that its first packet will have. */
+static void run_seal(struct udp_link *link, const struct udp_run *run, uint16_t id)
 {
 	const struct udp_address *from = run->from;
+	uint16_t port = way_of(run)->port;
 	uint8_t *bytes = link->stage + run->offset;
 	uint32_t length = run->segment - ICRC_BYTES, k = 0;
 	struct icrc_flow flow;
 
 	if (gid_is_ipv4(&from->gid))
-		icrc_flow_ipv4(&flow, from->gid.raw + 12, run->av.dgid.raw + 12, from->port,
-			       ROCE_PORT);
+		icrc_flow_ipv4(&flow, from->gid.raw + 12, run->av.dgid.raw + 12, port, ROCE_PORT);
 	else
-		icrc_flow_ipv6(&flow, from->gid.raw, run->av.dgid.raw, from->port, ROCE_PORT);
+		icrc_flow_ipv6(&flow, from->gid.raw, run->av.dgid.raw, port, ROCE_PORT);
 	if (icrc_run_pays(&link->sealing, length, run->count)) {
 		icrc_run_begin(&link->sealing, &flow, length);
 		for (; k + 1 < run->count; k++, bytes += run->segment)
-			icrc_run_seal(&link->sealing, bytes, k);
+			icrc_run_seal(&link->sealing, bytes, (uint16_t)(id + k));
 	}
 	for (; k + 1 < run->count; k++, bytes += run->segment)
-		icrc_seal(&flow, bytes, length, k);
-	icrc_seal(&flow, bytes, run->last - ICRC_BYTES, run->count - 1);
+		icrc_seal(&flow, bytes, length, (uint16_t)(id + k));
+	icrc_seal(&flow, bytes, run->last - ICRC_BYTES, (uint16_t)(id + run->count - 1));
 }
 
 static uint8_t traffic_class_of(const struct av *av)
@@ -63,14 +69,14 @@ static uint8_t traffic_class_of(const struct av *av)
  * class is always the same. */
 static void set_traffic_class(const struct udp_run *run)
 {
-	struct udp_address *from = run->from;
-	bool is_ipv4 = gid_is_ipv4(&from->gid);
+	struct udp_way *way = way_of(run);
+	bool is_ipv4 = gid_is_ipv4(&run->from->gid);
 	int value = traffic_class_of(&run->av);
 
-	if (value != from->traffic_class &&
-	    setsockopt(from->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
-		       is_ipv4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value)) == 0)
-		from->traffic_class = value;
+	if (value != way->traffic_class &&
+	    setsockopt(way->fd, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
+		       &value, sizeof(value)) == 0)
+		way->traffic_class = value;
 }
 
 /* Appends a control message; the buffer has room for the three that there are. */
@@ -92,7 +98,7 @@ static void put_ip_controls(struct msghdr *header, const struct udp_run *run)
 	bool is_ipv4 = gid_is_ipv4(&run->from->gid);
 	int value = traffic_class_of(av);
 
-	if (value != run->from->traffic_class)
+	if (value != way_of(run)->traffic_class)
 		put_control(header, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 			    is_ipv4 ? IP_TOS : IPV6_TCLASS, &value, sizeof(value));
 	value = av->hop_limit;
@@ -101,23 +107,26 @@ static void put_ip_controls(struct msghdr *header, const struct udp_run *run)
 			    is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &value, sizeof(value));
 }
 
-/* Seals the run and describes it to the kernel. */
-static void run_prepare(struct udp_link *link, const struct udp_run *run, struct msghdr *header,
-			struct udp_message *message)
+/* Seals the run and describes it to the kernel; `ahead` sends will leave by its socket before. */
+static void run_prepare(struct udp_link *link, const struct udp_run *run, uint32_t ahead,
+			struct msghdr *header, struct udp_message *message)
 {
+	const struct udp_way *way = way_of(run);
 	uint16_t segment = run->segment;
 
-	run_seal(link, run);
+	run_seal(link, run, way->is_connected ? (uint16_t)(way->id + ahead) : 0);
 	message->iov.iov_base = link->stage + run->offset;
 	message->iov.iov_len = run_bytes(run);
 	*header = (struct msghdr){
-	    .msg_name = &message->address,
-	    .msg_namelen =
-		udp_sockaddr_of(&message->address, &run->av.dgid, run->port, run->from->ifindex),
 	    .msg_iov = &message->iov,
 	    .msg_iovlen = 1,
 	    .msg_control = message->control,
 	};
+	if (!way->is_connected) {
+		header->msg_name = &message->address;
+		header->msg_namelen = udp_sockaddr_of(&message->address, &run->av.dgid, run->port,
+						      run->from->ifindex);
+	}
 	put_ip_controls(header, run);
 	if (run->count > 1)
 		put_control(header, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
@@ -132,6 +141,7 @@ static bool is_full(int error)
 
 static void count_sent(struct udp_link *link, const struct udp_run *run)
 {
+	way_of(run)->id++;
 	udp_count(&link->counters.sent_packets, run->count);
 	udp_count(&link->counters.sent_bytes, run_bytes(run));
 }
@@ -143,9 +153,9 @@ static int send_one(struct udp_link *link, const struct udp_run *run)
 	struct msghdr header;
 	ssize_t sent;
 
-	run_prepare(link, run, &header, &message);
+	run_prepare(link, run, 0, &header, &message);
 	do
-		sent = sendmsg(run->from->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+		sent = sendmsg(way_of(run)->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0)
 		return errno;
@@ -201,12 +211,22 @@ static uint32_t prepare_batch(struct udp_link *link, uint32_t first)
 	uint32_t n = 0;
 
 	while (first + n < link->run_count &&
-	       link->runs[first + n].from == link->runs[first].from) {
-		run_prepare(link, link->runs + first + n, &link->headers[n].msg_hdr,
+	       way_of(link->runs + first + n) == way_of(link->runs + first)) {
+		run_prepare(link, link->runs + first + n, n, &link->headers[n].msg_hdr,
 			    link->messages + n);
 		n++;
 	}
 	return n;
+}
+
+/* A header costs the kernel 0.1 us to read: the least that says all. */
+static int send_message(int fd, const struct msghdr *header, int flags)
+{
+	ssize_t sent = header->msg_name || header->msg_control
+			   ? sendmsg(fd, header, flags)
+			   : send(fd, header->msg_iov->iov_base, header->msg_iov->iov_len, flags);
+
+	return sent < 0 ? -1 : 1;
 }
 
 /* Sends the first of `n` prepared messages, and as many behind it as go. Their number or -errno. */
@@ -216,7 +236,7 @@ static int send_batch(struct udp_link *link, int fd, uint32_t n)
 	int sent;
 
 	do
-		sent = n == 1 ? (sendmsg(fd, &link->headers[0].msg_hdr, flags) < 0 ? -1 : 1)
+		sent = n == 1 ? send_message(fd, &link->headers[0].msg_hdr, flags)
 			      : sendmmsg(fd, link->headers, n, flags);
 	while (sent < 0 && errno == EINTR);
 	return sent < 0 ? -errno : sent;
@@ -238,9 +258,14 @@ bool udp_send_runs(struct udp_link *link)
 		int sent;
 
 		set_traffic_class(&link->runs[next]);
-		sent = send_batch(link, link->runs[next].from->fd, prepare_batch(link, next));
+		sent = send_batch(link, way_of(link->runs + next)->fd, prepare_batch(link, next));
 		if (sent < 0 && is_full(-sent))
 			break;
+		if (sent < 0 && way_of(link->runs + next)->is_connected) {
+			/* whether an identification was used up nobody knows */
+			link->runs[next].path->is_dead = true;
+			continue;
+		}
 		if (sent < 0) {
 			send_refused(link, link->runs + next);
 			next++;

@@ -25,7 +25,7 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-enum { SOURCE_PORT_MIN = 49152, SOURCE_PORTS = NEAR_PORT_BASE - SOURCE_PORT_MIN, BIND_TRIES = 64 };
+enum { BIND_TRIES = 64 };
 
 struct option {
 	int level, name, value;
@@ -70,22 +70,22 @@ static int socket_open(bool is_ipv4)
 	return fd;
 }
 
-static int sender_options_ipv4(const struct udp_address *a)
+static int sender_options_ipv4(int fd, const struct udp_address *a)
 {
 	struct ip_mreqn interface = {.imr_ifindex = a->ifindex};
 
 	memcpy(&interface.imr_address, a->gid.raw + 12, 4);
-	if (setsockopt(a->fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof(interface)) < 0)
+	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof(interface)) < 0)
 		return -errno;
-	return SET_OPTIONS(a->fd, {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
+	return SET_OPTIONS(fd, {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true},
 			   {IPPROTO_IP, IP_TTL, HOP_LIMIT_DEFAULT, true},
 			   {IPPROTO_IP, IP_MULTICAST_TTL, HOP_LIMIT_DEFAULT, true},
 			   {IPPROTO_IP, IP_MULTICAST_LOOP, 1, true});
 }
 
-static int sender_options_ipv6(const struct udp_address *a)
+static int sender_options_ipv6(int fd, const struct udp_address *a)
 {
-	return SET_OPTIONS(a->fd, {IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
+	return SET_OPTIONS(fd, {IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
 			   {IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true},
 			   {IPPROTO_IPV6, IPV6_UNICAST_HOPS, HOP_LIMIT_DEFAULT, true},
 			   {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, HOP_LIMIT_DEFAULT, true},
@@ -95,7 +95,8 @@ static int sender_options_ipv6(const struct udp_address *a)
 
 /* RoCEv2 wants the source port in the dynamic range (A17.9.2); which one is entropy for the
  * network. */
-static int bind_to_source_port(struct udp_address *a)
+static int bind_to_source_port(const struct udp_address *a, uint16_t first, uint16_t end,
+			       struct udp_way *way)
 {
 	for (int i = 0; i < BIND_TRIES; i++) {
 		union udp_sockaddr address;
@@ -104,9 +105,9 @@ static int bind_to_source_port(struct udp_address *a)
 
 		if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
 			random = getpid() + i;
-		a->port = SOURCE_PORT_MIN + random % SOURCE_PORTS;
-		length = udp_sockaddr_of(&address, &a->gid, a->port, a->ifindex);
-		if (bind(a->fd, &address.any, length) == 0)
+		way->port = first + random % (end - first);
+		length = udp_sockaddr_of(&address, &a->gid, way->port, a->ifindex);
+		if (bind(way->fd, &address.any, length) == 0)
 			return 0;
 		if (errno != EADDRINUSE)
 			return -errno;
@@ -114,27 +115,54 @@ static int bind_to_source_port(struct udp_address *a)
 	return -EADDRINUSE;
 }
 
-int udp_socket_open_sender(struct udp_address *a)
+static void way_close(struct udp_way *way)
+{
+	close(way->fd);
+	way->fd = -1;
+}
+
+static int way_open(const struct udp_address *a, uint16_t first, uint16_t end, struct udp_way *way)
 {
 	bool is_ipv4 = gid_is_ipv4(&a->gid);
 	int error;
 
-	a->fd = socket_open(is_ipv4);
-	if (a->fd < 0)
-		return a->fd;
-	error = is_ipv4 ? sender_options_ipv4(a) : sender_options_ipv6(a);
+	*way = (struct udp_way){.fd = socket_open(is_ipv4)};
+	if (way->fd < 0)
+		return way->fd;
+	error = is_ipv4 ? sender_options_ipv4(way->fd, a) : sender_options_ipv6(way->fd, a);
 	/* Nobody has a reason to write to a sending socket: there is room for next to nothing. (Not
 	 * a filter that drops: a kernel frees filters one by one, and a thousand at once were seen
 	 * to stall it.) */
 	if (!error)
-		error = SET_OPTIONS(a->fd, {SOL_SOCKET, SO_RCVBUF, 0, true},
+		error = SET_OPTIONS(way->fd, {SOL_SOCKET, SO_RCVBUF, 0, true},
 				    {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER, false});
 	if (!error)
-		error = bind_to_source_port(a);
-	if (error) {
-		close(a->fd);
-		a->fd = -1;
+		error = bind_to_source_port(a, first, end, way);
+	if (error)
+		way_close(way);
+	return error;
+}
+
+int udp_socket_open_sender(struct udp_address *a)
+{
+	return way_open(a, SOURCE_PORT_BASE, PATH_PORT_BASE, &a->way);
+}
+
+int udp_socket_open_path(const struct udp_address *from, const union ibv_gid *dgid,
+			 struct udp_way *way)
+{
+	union udp_sockaddr to;
+	socklen_t length = udp_sockaddr_of(&to, dgid, ROCE_PORT, from->ifindex);
+	int error = way_open(from, PATH_PORT_BASE, NEAR_PORT_BASE, way);
+
+	if (error)
+		return error;
+	if (connect(way->fd, &to.any, length) == 0) {
+		way->is_connected = true;
+		return 0;
 	}
+	error = -errno;
+	way_close(way);
 	return error;
 }
 
@@ -155,8 +183,10 @@ static int receiver_options(int fd, bool is_ipv4)
 	    {IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, false}, {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, true});
 }
 
-/* A receiving socket on a port of the address; `share` is SO_REUSEPORT, SO_REUSEADDR or 0. */
-static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, uint16_t port, int share)
+/* A receiving socket on a port of the address; it shares by SO_REUSEPORT, SO_REUSEADDR or (0) not.
+ */
+static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, uint16_t port, int share,
+			 int also)
 {
 	union udp_sockaddr address;
 	socklen_t length = udp_sockaddr_of(&address, gid, port, ifindex);
@@ -166,7 +196,8 @@ static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, uint16_t po
 		return fd;
 	error = receiver_options(fd, gid_is_ipv4(gid));
 	if (!error && share)
-		error = SET_OPTIONS(fd, {SOL_SOCKET, share, 1, true});
+		error = SET_OPTIONS(fd, {SOL_SOCKET, share, 1, true},
+				    {SOL_SOCKET, also ? also : share, 1, true});
 	if (!error && bind(fd, &address.any, length) < 0)
 		error = -errno;
 	if (!error)
@@ -175,14 +206,84 @@ static int bind_receiver(const union ibv_gid *gid, uint32_t ifindex, uint16_t po
 	return error;
 }
 
+/*
+ * In a group SO_REUSEADDR as well, for the moment of the bind: connected sockets have that, and not
+ * SO_REUSEPORT (udp_socket_connect()). Afterwards it would let other users in.
+ */
 int udp_socket_bind(const union ibv_gid *address, uint32_t ifindex, bool reuse)
 {
-	return bind_receiver(address, ifindex, ROCE_PORT, reuse ? SO_REUSEPORT : 0);
+	int fd, error;
+
+	if (!reuse)
+		return bind_receiver(address, ifindex, ROCE_PORT, 0, 0);
+	fd = bind_receiver(address, ifindex, ROCE_PORT, SO_REUSEPORT, SO_REUSEADDR);
+	if (fd < 0)
+		return fd;
+	error = SET_OPTIONS(fd, {SOL_SOCKET, SO_REUSEADDR, 0, true});
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
 }
 
 int udp_socket_bind_near(const union ibv_gid *address, uint32_t ifindex, uint16_t port)
 {
-	return bind_receiver(address, ifindex, port, 0);
+	return bind_receiver(address, ifindex, port, 0, 0);
+}
+
+static bool is_bound_to(int fd, const union ibv_gid *gid)
+{
+	union udp_sockaddr address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(fd, &address.any, &length) < 0)
+		return false;
+	if (gid_is_ipv4(gid))
+		return !memcmp(&address.in.sin_addr, gid->raw + 12, 4);
+	return !memcmp(&address.in6.sin6_addr, gid->raw, 16);
+}
+
+/*
+ * Bound to no address, it is in nobody's way; connecting gives it one, and the kernel then puts it
+ * before the sockets of the address, and in no group. So it takes nothing but what it is for, at
+ * any moment. Who has SO_REUSEPORT would be taken for a group by those who are bound to the address
+ * later, which then are in another one than those before.
+ */
+int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const union ibv_gid *peer,
+		       uint16_t port)
+{
+	union ibv_gid any = *address;
+	union udp_sockaddr from;
+	socklen_t length = udp_sockaddr_of(&from, peer, port, ifindex);
+	int fd, error;
+
+	memset(gid_is_ipv4(address) ? any.raw + 12 : any.raw, 0, gid_is_ipv4(address) ? 4 : 16);
+	fd = bind_receiver(&any, 0, ROCE_PORT, SO_REUSEPORT, SO_REUSEADDR);
+	if (fd < 0)
+		return fd;
+	error = SET_OPTIONS(fd, {SOL_SOCKET, SO_REUSEPORT, 0, true});
+	if (!error)
+		error = gid_is_ipv4(address)
+			    ? SET_OPTIONS(fd, {IPPROTO_IP, IP_RECVTTL, 0, true})
+			    : SET_OPTIONS(fd, {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 0, true},
+					  {IPPROTO_IPV6, IPV6_FLOWINFO, 0, false});
+	if (!error && connect(fd, &from.any, length) < 0)
+		error = -errno;
+	if (!error && is_bound_to(fd, address))
+		return fd;
+	if (!error)
+		error = -EADDRNOTAVAIL; /* of several, the route has another */
+	close(fd);
+	return error;
+}
+
+void udp_socket_disconnect(int fd)
+{
+	struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	/* failing it would go on as it is, until it is closed */
+	if (connect(fd, &nobody, sizeof(nobody)) < 0)
+		return;
 }
 
 static int join(int fd, const union ibv_gid *group, uint32_t ifindex)
@@ -209,7 +310,7 @@ int udp_socket_join(const union ibv_gid *group, uint32_t ifindex)
 
 	if (!gid_is_multicast(group))
 		return -EINVAL;
-	fd = bind_receiver(group, ifindex, ROCE_PORT, SO_REUSEADDR);
+	fd = bind_receiver(group, ifindex, ROCE_PORT, SO_REUSEADDR, 0);
 	if (fd < 0)
 		return fd;
 	error = join(fd, group, ifindex);

@@ -35,8 +35,6 @@ static bool find_link_local(const char *interface, union ibv_gid *gid)
 	return is_found;
 }
 
-/* The kernel makes the address when it has seen the carrier, a moment after the interface came up.
- */
 /* It is listed before it may be used, as long as the kernel has not settled that nobody else has
  * it. */
 static bool is_usable(const char *interface, const union ibv_gid *gid)
@@ -51,6 +49,7 @@ static bool is_usable(const char *interface, const union ibv_gid *gid)
 	return result == 0;
 }
 
+/* The kernel makes the address when it has seen the carrier, a moment after it came up. */
 static union ibv_gid link_local_of(const char *interface)
 {
 	union ibv_gid gid = {0};
@@ -346,14 +345,15 @@ static void test_ways_that_refuse_segments_get_single_packets(void **state)
 {
 	enum { COUNT = 90 };
 	struct pair pair;
+	int fd;
 
 	pair_open(&pair, &ipv4_a, &ipv4_b);
 	/* Without checksums the kernel takes no segmented send (EINVAL or EIO), as with a device
 	 * that has no offload. */
 	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 100));
 	assert_true(udp_link_flush(pair.a));
-	assert_int_equal(
-	    setsockopt(pair.a->addresses->fd, SOL_SOCKET, SO_NO_CHECK, &(int){1}, sizeof(int)), 0);
+	fd = pair.a->addresses->way.fd;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &(int){1}, sizeof(int)), 0);
 	for (int i = 1; i < COUNT; i++)
 		assert_true(put(pair.a, &pair.av, DEST_QP, i, 100));
 	assert_true(udp_link_flush(pair.a));
@@ -410,18 +410,18 @@ static void test_a_full_socket_holds_packets_back(void **state)
 	from = pair.a->addresses;
 	/* In place of the UDP socket a Unix one, which ignores addresses and whose peer does not
 	 * read. */
-	fd = from->fd;
+	fd = from->way.fd;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
 	while (send(ends[0], "", 1, 0) == 1)
 		;
-	from->fd = ends[0];
+	from->way.fd = ends[0];
 	for (int i = 1; i <= FIT; i++)
 		assert_true(put(pair.a, &pair.av, DEST_QP, i, 4096));
 	assert_false(udp_link_flush(pair.a));
 	assert_false(put(pair.a, &pair.av, DEST_QP, FIT + 1, 4096));
 	assert_true(put(pair.a, &pair.av, DEST_QP, FIT + 1, 16));
 	assert_int_equal(counters_of(pair.a).send_drops, 0);
-	from->fd = fd;
+	from->way.fd = fd;
 	assert_true(udp_link_flush(pair.a));
 	receive(pair.b, pair.fd, &ipv4_b, FIT + 2);
 	assert_true(put(pair.a, &pair.av, DEST_QP, FIT + 2, 4096));

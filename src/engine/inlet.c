@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When a lane's inlet comes and goes.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/av.h"
+#include "engine/inlet.h"
+#include "engine/lane.h"
+#include "link/udp.h"
+
+enum {
+	WINDOW = 1024,	  /* batches */
+	HOT = WINDOW / 2, /* votes: three quarters for, one against */
+	COLD = WINDOW / 4,
+	PATIENCE_MAX = 1 << 16,
+	DRAIN_ROUNDS = 1024,
+};
+
+static bool is_same_caller(const struct caller *a, const struct caller *b)
+{
+	return a->port == b->port && gid_is_same(&a->gid, &b->gid);
+}
+
+static bool is_open(const struct inlet *inlet)
+{
+	return inlet->parent;
+}
+
+static bool is_banned(const struct inlet *inlet, const struct caller *caller)
+{
+	for (uint32_t i = 0; i < INLET_BANS; i++)
+		if (is_same_caller(&inlet->banned[i], caller))
+			return true;
+	return false;
+}
+
+/* The majority's, if there is one, is the one that is left. */
+static void vote(struct inlet *inlet, const struct caller *caller)
+{
+	if (is_same_caller(&inlet->candidate, caller)) {
+		inlet->votes++;
+	} else if (inlet->votes) {
+		inlet->votes--;
+	} else if (caller->port) {
+		inlet->candidate = *caller;
+		inlet->votes = 1;
+	}
+}
+
+static void wait_longer(struct inlet *inlet)
+{
+	inlet->failures = 2 * inlet->failures + 1;
+	if (inlet->failures > PATIENCE_MAX)
+		inlet->failures = PATIENCE_MAX;
+	inlet->patience = inlet->failures;
+}
+
+static bool inlet_open(struct lane *lane, struct source *parent)
+{
+	struct inlet *inlet = &lane->inlet;
+
+	inlet->source =
+	    (struct source){.gid = parent->gid, .scope = parent->scope, .adapter = parent->adapter};
+	inlet->source.fd = udp_socket_connect(&parent->gid, parent->scope, &inlet->candidate.gid,
+					      inlet->candidate.port);
+	if (inlet->source.fd < 0)
+		return false;
+	if (lane_add_source(lane, &inlet->source) < 0) {
+		close(inlet->source.fd);
+		return false;
+	}
+	inlet->parent = parent;
+	inlet->caller = inlet->candidate;
+	return true;
+}
+
+enum inlet_step {
+	INLET_STAYS,
+	INLET_OPENED, /* what waits at its parent comes before what it will bring */
+	INLET_PARTED, /* nothing more comes by it: to be drained, and closed */
+};
+
+static enum inlet_step part(struct inlet *inlet)
+{
+	udp_socket_disconnect(inlet->source.fd);
+	return INLET_PARTED;
+}
+
+static enum inlet_step review(struct lane *lane, struct source *source)
+{
+	struct inlet *inlet = &lane->inlet;
+
+	if (is_open(inlet)) {
+		if (inlet->used >= COLD) {
+			inlet->failures = 0;
+			return INLET_STAYS;
+		}
+		wait_longer(inlet);
+		return part(inlet);
+	}
+	if (inlet->patience) {
+		inlet->patience--;
+		return INLET_STAYS;
+	}
+	if (!inlet->candidate.port || inlet->votes < HOT || is_banned(inlet, &inlet->candidate))
+		return INLET_STAYS;
+	if (inlet_open(lane, source))
+		return INLET_OPENED;
+	wait_longer(inlet);
+	return INLET_STAYS;
+}
+
+static enum inlet_step count(struct lane *lane, struct source *source, const struct caller *caller,
+			     bool is_misled)
+{
+	struct inlet *inlet = &lane->inlet;
+	enum inlet_step step = INLET_STAYS;
+
+	if (source == &inlet->source) {
+		inlet->used++;
+		if (is_misled && is_open(inlet)) {
+			inlet->banned[inlet->bans++ % INLET_BANS] = inlet->caller;
+			return part(inlet);
+		}
+	} else {
+		vote(inlet, caller);
+	}
+	if (++inlet->batches < WINDOW)
+		return INLET_STAYS;
+	/* the last of a window says whose socket an inlet would relieve */
+	if (is_open(inlet) || is_same_caller(&inlet->candidate, caller))
+		step = review(lane, source);
+	inlet->batches = inlet->used = inlet->votes = 0;
+	inlet->candidate = (struct caller){.port = 0};
+	return step;
+}
+
+static int drain(struct lane *lane, const struct source *source, udp_deliver deliver, void *data)
+{
+	int taken = 0, got;
+
+	for (int round = 0; round < DRAIN_ROUNDS; round++) {
+		got = udp_receive(lane->link, source->fd, &source->gid, deliver, data);
+		if (got <= 0)
+			break;
+		taken += got;
+	}
+	return taken;
+}
+
+int inlet_mind(struct lane *lane, struct source *source, const struct caller *caller,
+	       bool is_misled, udp_deliver deliver, void *data)
+{
+	int taken = 0;
+
+	if (lane->inlet.is_off)
+		return 0;
+	switch (count(lane, source, caller, is_misled)) {
+	case INLET_STAYS:
+		break;
+	case INLET_OPENED:
+		taken = drain(lane, source, deliver, data);
+		break;
+	case INLET_PARTED:
+		taken = drain(lane, &lane->inlet.source, deliver, data);
+		inlet_close(lane);
+	}
+	return taken;
+}
+
+void inlet_close(struct lane *lane)
+{
+	struct inlet *inlet = &lane->inlet;
+
+	if (!is_open(inlet))
+		return;
+	inlet->parent = NULL;
+	lane_remove_source(lane, &inlet->source);
+	close(inlet->source.fd);
+	inlet->source.fd = -1;
+}
+
+void inlet_abandon(struct lane *lane)
+{
+	if (is_open(&lane->inlet))
+		close(lane->inlet.source.fd);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane's inlet: a receiving socket that is connected to the peer most of the lane's packets come
+ * from, at one of its path ports (udp.h). The kernel prefers it to the group's sockets, finds it
+ * without the steering program and spares itself the look-up of the route. It is no member of the
+ * group, whose order it would disturb.
+ *
+ * It gets all that the peer sends from that port, which should be for this lane alone. If it is
+ * not, what is others' is passed on as ever, and there is no inlet for that port any more.
+ *
+ * One a lane, for whom three quarters of its batches come from: a lane that looks at more sockets
+ * finds late what comes at the others. What comes counts, not time, so an idle lane does nothing.
+ * All under the lane's lock.
+ */
+#ifndef ENGINE_INLET_H
+#define ENGINE_INLET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/source.h"
+#include "link/udp.h"
+
+struct lane;
+
+/* Where packets come from. */
+struct caller {
+	union ibv_gid gid;
+	uint16_t port; /* 0: none */
+};
+
+enum { INLET_BANS = 8 };
+
+struct inlet {
+	struct source source;
+	struct source *parent; /* the group's socket that it relieves; NULL: it is not open */
+	struct caller caller;
+	uint32_t used; /* batches of this window that came by it */
+
+	uint32_t batches; /* of this window */
+	struct caller candidate;
+	uint32_t votes; /* for the candidate, less those against it */
+
+	struct caller banned[INLET_BANS];
+	uint32_t bans;
+	uint32_t patience, failures; /* windows to come without a try, and of the last wait */
+	bool is_off;
+};
+
+/*
+ * A batch came in by `source`, from the caller if it is known (else its port is 0); `is_misled`:
+ * some of it was for another lane or process. An inlet may come or go by that: what then has to be
+ * taken in before what follows is, by udp_receive(). The number of packets.
+ */
+int inlet_mind(struct lane *lane, struct source *source, const struct caller *caller,
+	       bool is_misled, udp_deliver deliver, void *data);
+void inlet_close(struct lane *lane);
+
+/* In the child of a fork: closes the descriptor. */
+void inlet_abandon(struct lane *lane);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Paths: sockets that are connected to a peer, for what is sent most. To send on one spares the
+ * kernel the look-up of the route each time, and its source port is the mark by which the peer may
+ * connect a socket, too. A path leads to one lane of one process, as far as the number of a QP of
+ * ours says. Few have one: who has much of the last thousand runs gets it, who has little loses it,
+ * and time plays no part, so an idle link does nothing.
+ *
+ * The kernel numbers what a connected IPv4 socket sends from a random start, and the ICRC covers
+ * that number. So the start is asked for: a packet to ourselves, which the kernel then shows as it
+ * left. Where it does not, and for peers that are not known as ours, there are no paths.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+
+#include "link/udp_link.h"
+
+enum {
+	PLACE_PART = 0xff0000 | (NEAR_PORTS - 1), /* of a QP number: slot and lane */
+	LINK_HEADER_BYTES = 14,			  /* of the loopback interface */
+	SHOWN_BYTES = 256,
+};
+
+static bool is_same_place(const struct udp_place *a, const struct udp_place *b)
+{
+	return a->from == b->from && a->part == b->part && gid_is_same(&a->dgid, &b->dgid);
+}
+
+/* The identification of the IPv4 packet with those ports that begins there; -1 if none does. */
+static int identification_at(const uint8_t *bytes, size_t length, const struct udp_way *way,
+			     uint16_t port)
+{
+	struct iphdr ip;
+	struct udphdr udp;
+
+	if (length < sizeof(ip) + sizeof(udp))
+		return -1;
+	memcpy(&ip, bytes, sizeof(ip));
+	memcpy(&udp, bytes + sizeof(ip), sizeof(udp));
+	if (ip.version != 4 || ip.ihl != sizeof(ip) / 4 || ip.protocol != IPPROTO_UDP ||
+	    ntohs(udp.source) != way->port || ntohs(udp.dest) != port)
+		return -1;
+	return ntohs(ip.id);
+}
+
+/* What was sent to ourselves, as the kernel shows it: -1 if it does not. */
+static int read_identification(const struct udp_way *way, uint16_t port)
+{
+	uint8_t bytes[SHOWN_BYTES], control[SHOWN_BYTES];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	struct msghdr header = {
+	    .msg_iov = &iov,
+	    .msg_iovlen = 1,
+	    .msg_control = control,
+	    .msg_controllen = sizeof(control),
+	};
+	ssize_t got = recvmsg(way->fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT);
+	int id;
+
+	if (got < 0)
+		return -1;
+	id = identification_at(bytes, (size_t)got, way, port);
+	if (id < 0 && got > LINK_HEADER_BYTES)
+		id = identification_at(bytes + LINK_HEADER_BYTES, (size_t)got - LINK_HEADER_BYTES,
+				       way, port);
+	return id;
+}
+
+/* The packet goes to the socket that we send to anybody from, which has room for next to nothing
+ * and is never read. */
+static bool learn_identification(const struct udp_address *from, struct udp_way *way)
+{
+	int show = SOF_TIMESTAMPING_TX_SCHED, hide = 0, id;
+	union udp_sockaddr self;
+	socklen_t length = udp_sockaddr_of(&self, &from->gid, from->way.port, from->ifindex);
+
+	if (setsockopt(way->fd, SOL_SOCKET, SO_TIMESTAMPING, &show, sizeof(show)) < 0 ||
+	    sendto(way->fd, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL, &self.any, length) < 0)
+		return false;
+	id = read_identification(way, from->way.port);
+	if (setsockopt(way->fd, SOL_SOCKET, SO_TIMESTAMPING, &hide, sizeof(hide)) < 0)
+		return false;
+	way->id = (uint16_t)(id + 1);
+	return id >= 0;
+}
+
+static void path_close(struct udp_paths *paths, struct udp_path *path)
+{
+	close(path->way.fd);
+	*path = (struct udp_path){.way = {.fd = -1}};
+	paths->latest = NULL;
+}
+
+/* True if it is open. */
+static bool path_open(struct udp_path *path, const struct udp_candidate *candidate)
+{
+	const struct udp_address *from = candidate->to.from;
+
+	if (udp_socket_open_path(from, &candidate->to.dgid, &path->way) < 0)
+		return false;
+	if (gid_is_ipv4(&from->gid) && !learn_identification(from, &path->way)) {
+		close(path->way.fd);
+		return false;
+	}
+	path->to = candidate->to;
+	return true;
+}
+
+void udp_paths_close(struct udp_paths *paths, const struct udp_address *from)
+{
+	for (struct udp_path *p = paths->paths; p < paths->paths + PATHS_MAX; p++)
+		if (p->to.from && (!from || p->to.from == from))
+			path_close(paths, p);
+	memset(paths->candidates, 0, sizeof(paths->candidates));
+}
+
+static struct udp_path *find_free(struct udp_paths *paths)
+{
+	for (struct udp_path *p = paths->paths; p < paths->paths + PATHS_MAX; p++)
+		if (!p->to.from)
+			return p;
+	return NULL;
+}
+
+static struct udp_candidate *find_hottest(struct udp_paths *paths)
+{
+	struct udp_candidate *hottest = paths->candidates;
+
+	for (struct udp_candidate *c = hottest; c < paths->candidates + PATH_CANDIDATES; c++)
+		if (c->used > hottest->used)
+			hottest = c;
+	return hottest->used >= PATH_HOT ? hottest : NULL;
+}
+
+/* A window is over, and nothing is staged: one path may go or come. */
+static void review(struct udp_paths *paths)
+{
+	struct udp_candidate *hottest;
+	struct udp_path *path;
+
+	for (path = paths->paths; path < paths->paths + PATHS_MAX; path++) {
+		if (path->to.from && (path->is_dead || path->used < PATH_COLD))
+			path_close(paths, path);
+		path->used = 0;
+	}
+	path = find_free(paths);
+	hottest = find_hottest(paths);
+	if (paths->patience) {
+		paths->patience--;
+	} else if (path && hottest && path_open(path, hottest)) {
+		paths->failures = 0;
+	} else if (path && hottest) {
+		*path = (struct udp_path){.way = {.fd = -1}};
+		paths->failures = 2 * paths->failures + 1;
+		if (paths->failures > PATH_PATIENCE_MAX)
+			paths->failures = PATH_PATIENCE_MAX;
+		paths->patience = paths->failures;
+	}
+	memset(paths->candidates, 0, sizeof(paths->candidates));
+	paths->runs = 0;
+}
+
+/* Those that share a place in the table wear each other out, and the busiest is left. */
+static void count_candidate(struct udp_paths *paths, const struct udp_place *to)
+{
+	uint32_t hash = (to->part >> 16) ^ to->part ^ to->dgid.raw[15] ^ to->dgid.raw[14];
+	struct udp_candidate *c = paths->candidates + hash % PATH_CANDIDATES;
+
+	if (is_same_place(&c->to, to)) {
+		c->used++;
+	} else if (c->used) {
+		c->used--;
+	} else {
+		c->to = *to;
+		c->used = 1;
+	}
+}
+
+static struct udp_path *find(struct udp_paths *paths, const struct udp_place *to)
+{
+	struct udp_path *path = paths->latest;
+
+	if (path && is_same_place(&path->to, to))
+		return path;
+	for (path = paths->paths; path < paths->paths + PATHS_MAX; path++) {
+		if (path->to.from && is_same_place(&path->to, to)) {
+			paths->latest = path;
+			return path;
+		}
+	}
+	return NULL;
+}
+
+struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *from,
+			      const struct av *av, uint32_t dest_qp)
+{
+	struct udp_place to = {.from = from, .dgid = av->dgid, .part = dest_qp & PLACE_PART};
+	struct udp_paths *paths = &link->paths;
+	struct udp_path *path;
+
+	if (paths->is_off || !av->carrier_max)
+		return NULL;
+	if (++paths->runs >= PATH_WINDOW && link->run_count == 0)
+		review(paths);
+	path = find(paths, &to);
+	if (!path)
+		count_candidate(paths, &to);
+	else if (!path->is_dead)
+		path->used++;
+	return path && !path->is_dead ? path : NULL;
+}
