@@ -13,7 +13,7 @@ import measure
 RATE_MBIT, QUEUE_KIB, MARK_KIB = 1000, 4096, 256
 ROUND_TRIPS_US = (100, 20000)
 LOSSES_PPM = (0, 100, 1000, 10000, 50000)
-SIZE, MESSAGES, SECONDS, MARGIN = 65536, 3000, 4, 1
+SIZE, SECONDS, MARGIN = 65536, 4, 1
 OPERATIONS = ("send", "write", "read")
 
 
@@ -52,15 +52,13 @@ class Path(hosts.Hosts):
         super().end()
 
 
-def ours(machine, operation, is_timed):
-    """Bytes a second; perftest's MB are 2^20. Timed it leaves out what comes before and after the margins, by a signal whose
-    handler allocates memory: it may hang where a packet was lost, for then we allocate, too."""
-    options = ("-D", str(SECONDS), "-f", str(MARGIN)) if is_timed else ()
-    columns = machine.perftest("ib_%s_bw" % operation, SIZE, None if is_timed else MESSAGES, *options, between=True)
+def ours(machine, operation):
+    """Bytes a second, without what comes before and after the margins."""
+    columns = machine.perftest("ib_%s_bw" % operation, SIZE, None, "-D", str(SECONDS), "-f", str(MARGIN), between=True)
     return columns and measure.number(columns[3]) * measure.MIB
 
 
-def tcp(machine, *_):
+def tcp(machine, _):
     port = measure.free_port()
     printed = machine.pair(machine.hosts.on(0, ("iperf3", "-s", "-1", "-p", str(port))),
                            machine.hosts.on(1, ("iperf3", "-c", hosts.ADDRESSES[0], "-p", str(port), "-t", str(SECONDS - 2 * MARGIN),
@@ -93,7 +91,7 @@ def alone(machine, options):
             print("  %-24s" % title, end="", flush=True)
             for ppm in LOSSES_PPM:
                 path.set(round_trip, ppm)
-                value = run(machine, operation, False)
+                value = run(machine, operation)
                 results.append({"test": title, "loss": ppm / 1e6, "value": value})
                 print("%9s" % shown(value), end="", flush=True)
             print()
@@ -113,7 +111,7 @@ def together(machine, options):
                     continue
                 path.set(round_trip, 0, mark)
                 with concurrent.futures.ThreadPoolExecutor() as pool:
-                    both = list(pool.map(lambda _: run(machine, operation, True), range(2)))
+                    both = list(pool.map(lambda _: run(machine, operation), range(2)))
                 way = max(path.set(round_trip, 0), key=lambda way: way["queue"])
                 fairness = None if None in both else sum(both) ** 2 / (2 * sum(value ** 2 for value in both) or 1)
                 results.append({"test": name, "values": both, "fairness": fairness, **way})
