@@ -63,8 +63,31 @@ static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, 
 	return done;
 }
 
-static void commit(struct qp *qp, struct outbox *outbox, uint32_t size, uint32_t count)
+/* Of each packet: they are alike. */
+static uint32_t size_of(const struct qp *qp)
 {
+	return BTH_BYTES + qp->mtu;
+}
+
+/* Room for several of those that are there, `most` of them; NULL, and then there is none. */
+static uint8_t *reserve(const struct qp *qp, uint32_t there, uint32_t most, struct outbox *outbox,
+			uint32_t *count, uint32_t *stride)
+{
+	uint8_t *bytes;
+
+	*count = there < most ? there : most;
+	if (*count < 2 || !outbox->reserve_run)
+		*count = 0;
+	else
+		*count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size_of(qp),
+					     *count, &bytes, stride);
+	return *count ? bytes : NULL;
+}
+
+static void commit(struct qp *qp, struct outbox *outbox, uint32_t count)
+{
+	uint32_t size = size_of(qp);
+
 	outbox->commit_run(outbox, size, count);
 	qp->requester->counters.sent_packets += count;
 	qp->requester->counters.sent_bytes += (uint64_t)count * size;
@@ -73,19 +96,14 @@ static void commit(struct qp *qp, struct outbox *outbox, uint32_t size, uint32_t
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
-	uint32_t count = plain_packets(qp, wqe), size = BTH_BYTES + qp->mtu, stride;
-	uint8_t *bytes;
+	uint32_t count, stride;
+	uint8_t *bytes = reserve(qp, plain_packets(qp, wqe), most, outbox, &count, &stride);
 
-	count = count < most ? count : most;
-	if (count < 2 || !outbox->reserve_run)
-		return 0;
-	count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size, count, &bytes,
-				    &stride);
-	if (count)
+	if (bytes)
 		count = fill(qp, wqe, bytes, stride, count);
 	if (!count)
 		return 0;
-	commit(qp, outbox, size, count);
+	commit(qp, outbox, count);
 	requester->since_ack_req += count;
 	requester->psn = requester->end = psn_add(requester->psn, count);
 	return count;
@@ -126,21 +144,16 @@ static uint32_t fill_responses(struct qp *qp, const struct response_job *job, ui
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 		       struct outbox *outbox)
 {
-	uint32_t count = plain_responses(qp, job), size = BTH_BYTES + qp->mtu, stride;
-	uint8_t *bytes;
+	uint32_t count, stride;
+	uint8_t *bytes = reserve(qp, plain_responses(qp, job), most, outbox, &count, &stride);
 
-	count = count < most ? count : most;
-	if (count < 2 || !outbox->reserve_run)
-		return 0;
-	count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size, count, &bytes,
-				    &stride);
-	if (count)
+	if (bytes)
 		count = fill_responses(qp, job, bytes, stride, count);
 	if (!count)
 		return 0;
-	commit(qp, outbox, size, count);
+	commit(qp, outbox, count);
 	job->psn = psn_add(job->psn, count);
 	job->va += (uint64_t)count * qp->mtu;
 	job->left -= (uint64_t)count * qp->mtu;
-	return count * size;
+	return count * size_of(qp);
 }
