@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Copies between two processes. Two ways, as each is faster where the other is not: the descriptor
- * takes 1.2 us at best but goes through a page of the kernel's, process_vm_*() takes 1.6 us and
- * copies once. Programs wait for the last byte of a WRITE, and processors may store what is within
+ * takes 1.2 us at best but goes through a page of the kernel's, and once for each piece;
+ * process_vm_*() takes 1.6 us and copies once. Programs wait for the last byte of a WRITE, and processors may store what is within
  * one string instruction in any order: so the end of all but the shortest is a copy of its own.
  */
 #define _GNU_SOURCE
@@ -144,7 +144,7 @@ bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 	int count = split(op, pieces);
 	ssize_t done;
 
-	if (op->bytes <= BY_DESCRIPTOR || !reach->pid)
+	if ((op->bytes <= BY_DESCRIPTOR && count == 1) || !reach->pid)
 		return by_descriptor(reach, pieces, count, op, place);
 	done = by_number(reach, pieces, count, op, place);
 	if (done >= 0 || (errno != EPERM && errno != ENOSYS && errno != ESRCH))

@@ -594,6 +594,73 @@ static void a_writer_that_is_killed_holds_up_nobody(void **state)
 	}
 }
 
+/* ---- in order ---- */
+
+enum { NUMBERED = 20000, NUMBERED_BYTES = 4096, NUMBERED_WORDS = NUMBERED_BYTES / 8 };
+
+static const uint32_t numbered_sizes[] = {72, 256, NUMBERED_BYTES};
+
+/* In the child: numbered messages, one after the other, each of its own number in every word. */
+static void write_numbers(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(pd, pages(NUMBERED_BYTES), NUMBERED_BYTES, live_access);
+	struct contact own = {.access = live_access}, peer;
+	struct end end;
+
+	assert_true(hear(&peer));
+	end_create(&end, peer.type);
+	own.qpn = end.qp->qp_num;
+	qp_init(end.qp, live_access);
+	qp_connect(end.qp, peer.qpn);
+	tell(&own);
+	assert_true(hear(&peer));
+	for (uint64_t number = 1; number <= 3 * NUMBERED; number++) {
+		uint32_t bytes = numbered_sizes[(number - 1) / NUMBERED];
+		struct ibv_sge sge = {(uintptr_t)mr->addr, bytes, mr->lkey};
+
+		for (uint32_t i = 0; i < bytes / 8; i++)
+			((uint64_t *)mr->addr)[i] = number;
+		if (transfer(&end, IBV_WR_RDMA_WRITE, sge,
+			     peer.addrs[PLAIN] + NUMBERED_BYTES - bytes, peer.rkeys[PLAIN])
+			.status != IBV_WC_SUCCESS)
+			_exit(3);
+	}
+	_exit(counted(&end)->reached > NUMBERED ? 0 : 4);
+}
+
+/* How many words are older than the last one, which must be the first to be read. */
+static uint32_t older_words(const volatile uint64_t *words, uint32_t count, uint64_t *number)
+{
+	uint32_t older = 0;
+
+	*number = words[NUMBERED_WORDS - 1];
+	atomic_thread_fence(memory_order_acquire);
+	for (uint32_t i = NUMBERED_WORDS - count; i < NUMBERED_WORDS; i++)
+		older += words[i] < *number;
+	return older;
+}
+
+/* As processors may store what one string instruction copies in any order. */
+static void who_sees_the_last_word_sees_all(void **state)
+{
+	uint64_t *memory = (uint64_t *)pages(REGION);
+	struct ibv_mr *mr;
+	struct end end;
+
+	start(write_numbers);
+	offer(&end, &mr, (char *)memory);
+	alarm(PATIENCE_S);
+	for (uint64_t number = 0; number < 3 * NUMBERED;) {
+		uint32_t phase = number ? (uint32_t)((number - 1) / NUMBERED) : 0;
+
+		assert_int_equal(older_words(memory, numbered_sizes[phase] / 8, &number), 0);
+	}
+	alarm(0);
+	end_destroy(&end);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	stop();
+}
+
 /* ---- fork ---- */
 
 static int memory_descriptors(void)
@@ -642,6 +709,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, only_the_parent_goes_on)
 	    TEST(messages_land_while_the_target_is_stopped),
 	    TEST(lists_and_inline_data_land_too),
+	    TEST(who_sees_the_last_word_sees_all),
 	    TEST(a_long_one_behind_packets_is_reached_too),
 	    TEST(what_is_long_is_done_by_both_where_the_target_polls),
 	    TEST(a_target_that_is_killed_meanwhile_is_given_up),
