@@ -2,8 +2,9 @@
 /*
  * Copies between two processes. Two ways, as each is faster where the other is not: the descriptor
  * takes 1.2 us at best but goes through a page of the kernel's, and once for each piece;
- * process_vm_*() takes 1.6 us and copies once. Programs wait for the last byte of a WRITE, and processors may store what is within
- * one string instruction in any order: so the end of all but the shortest is a copy of its own.
+ * process_vm_*() takes 1.6 us and copies once. Programs wait for the last byte of a WRITE, and
+ * processors may store what is within one string instruction in any order: so the end of all but
+ * the shortest is a copy of its own.
  */
 #define _GNU_SOURCE
 #include <errno.h>
