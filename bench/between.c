@@ -3,7 +3,9 @@
  * between send|write|read SIZE COUNT [DEPTH [OPTIONS]]: messages between two RC queue pairs of two
  * processes, each with a thread that posts and polls. Prints nanoseconds a message. Options, as one
  * word of letters: `p` the target of a WRITE or READ polls, though nothing completes there (as that
- * of ib_write_bw does not); `h` huge pages are asked for; `d` the target's memory is the device's.
+ * of ib_write_bw does not); `h` huge pages are asked for; `d` the target's memory is the device's;
+ * `w` both WRITE into the other's memory, shared from birth, in turn, and wait for the other's last
+ * byte in their own: one way.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -37,7 +39,7 @@ static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;
 static char *buffer;
-static size_t size;
+static size_t size, source; /* where in it what is sent lies */
 
 static int has(char option)
 {
@@ -49,7 +51,10 @@ static void make_memory(struct ibv_context *context)
 	const int access =
 	    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	struct ibv_buf *buf;
 
+	source = has('w') ? whole : 0;
+	whole += source;
 	if (has('d') && own == &board->sides[1]) {
 		struct ibv_alloc_dm_attr attr = {.length = (size + 3) / 4 * 4};
 		struct ibv_dm *dm = ibv_alloc_dm(context, &attr);
@@ -59,11 +64,12 @@ static void make_memory(struct ibv_context *context)
 		need(mr != NULL, "region");
 		return;
 	}
-	buffer = aligned_alloc(HUGE_PAGE, whole);
+	buffer = has('w') ? ibv_alloc_buf(pd, whole, &buf) : aligned_alloc(HUGE_PAGE, whole);
 	need(buffer && !madvise(buffer, whole, has('h') ? MADV_HUGEPAGE : MADV_NOHUGEPAGE),
 	     "memory");
 	memset(buffer, 1, whole);
-	mr = ibv_reg_mr(pd, buffer, size, access);
+	mr = has('w') ? ibv_reg_buf_mr(pd, buf, buffer, whole, access)
+		      : ibv_reg_mr(pd, buffer, size, access);
 	need(mr != NULL, "region");
 	own->addr = (uintptr_t)buffer;
 }
@@ -120,7 +126,7 @@ static void post_recv(void)
 
 static void post_send(void)
 {
-	struct ibv_sge sge = {own->addr, (uint32_t)size, mr->lkey};
+	struct ibv_sge sge = {own->addr + source, (uint32_t)size, mr->lkey};
 	struct ibv_send_wr wr = {
 	    .sg_list = &sge,
 	    .num_sge = 1,
@@ -133,6 +139,45 @@ static void post_send(void)
 	need(!ibv_post_send(qp, &wr, &bad), "send");
 }
 
+static void give(char value)
+{
+	buffer[source + size - 1] = value;
+	post_send();
+	while (!rc_take(cq))
+		;
+}
+
+static void await(char value)
+{
+	while (*(volatile char *)&buffer[size - 1] != value &&
+	       !atomic_load_explicit(&board->is_over, memory_order_relaxed))
+		;
+}
+
+static void answer(void)
+{
+	char value = 1;
+
+	while (!atomic_load(&board->is_over)) {
+		await(++value);
+		give(++value);
+	}
+}
+
+static double exchange(long count)
+{
+	char value = 1;
+	double begin = 0;
+
+	for (long i = -count / 10; i < count; i++) {
+		if (i == 0)
+			begin = now();
+		give(++value);
+		await(++value);
+	}
+	return (now() - begin) / 2;
+}
+
 static void serve(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -143,6 +188,10 @@ static void serve(void)
 	for (int i = 0; i < RECEIVES && opcode == IBV_WR_SEND; i++)
 		post_recv();
 	wait_ready();
+	if (has('w')) {
+		answer();
+		exit(0);
+	}
 	while (!atomic_load(&board->is_over)) {
 		if (opcode != IBV_WR_SEND && !has('p')) {
 			usleep(1000);
@@ -154,11 +203,29 @@ static void serve(void)
 	exit(0);
 }
 
+static double stream(long count, long depth)
+{
+	long posted = 0, sent = 0, warm = count / 10;
+	double begin = 0;
+
+	while (sent < warm + count) {
+		if (sent >= warm && begin == 0) {
+			begin = now();
+			warm = sent;
+		}
+		while (posted < warm + count && posted - sent < depth) {
+			post_send();
+			posted++;
+		}
+		sent += rc_take(cq);
+	}
+	return now() - begin;
+}
+
 int main(int argc, char **argv)
 {
 	long count = argc > 3 ? atol(argv[3]) : 10000, depth = argc > 4 ? atol(argv[4]) : 1;
-	long posted = 0, sent = 0, warm;
-	double begin = 0;
+	double taken;
 
 	opcode = rc_opcode(argc > 1 ? argv[1] : "send");
 	size = argc > 2 ? (size_t)atol(argv[2]) : 8;
@@ -173,19 +240,8 @@ int main(int argc, char **argv)
 	open_side();
 	connect_side();
 	wait_ready();
-	warm = count / 10;
-	while (sent < warm + count) {
-		if (sent >= warm && begin == 0) {
-			begin = now();
-			warm = sent;
-		}
-		while (posted < warm + count && posted - sent < depth) {
-			post_send();
-			posted++;
-		}
-		sent += rc_take(cq);
-	}
-	printf("%.0f\n", (now() - begin) / (double)count);
+	taken = has('w') ? exchange(count) : stream(count, depth);
+	printf("%.0f\n", taken / (double)count);
 	atomic_store(&board->is_over, 1);
 	wait(NULL);
 	return 0;

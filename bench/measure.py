@@ -350,6 +350,7 @@ def of_ours():
                            "B/s", ("host",), between_bandwidth(operation, size, letter))
         yield Item("shared-%s-lat/8" % operation, operation.upper() + " 8 B, device memory, with its completion", "ns", ("host",),
                    between(operation, 8, 20000, 1, "d"))
+    yield Item("shared-write-hop/8", "WRITE 8 B into shared memory, one way", "ns", ("host",), between("write", 8, 100000, 1, "w"))
     yield Item("send-rate", "SEND 8 B, messages a second", "1/s", ("host",), rate(), PERFTEST)
     yield Item("udp-send-rate", "SEND 8 B over UDP, messages a second", "1/s", ("udp",), rate(**UDP), PERFTEST)
     yield Item("udp-list-rate", "SEND 8 B over UDP in lists of 32, messages a second", "1/s", ("udp",),
@@ -365,6 +366,7 @@ def of_peers():
     def peer(*arguments):
         return Item(*arguments, is_ours=False)
     yield peer("ucx-am-lat", "UCX active message 8 B", "ns", ("host",), ucx("ucp_am_lat", 8, 50000, 1, 1000), UCX)
+    yield peer("ucx-put-lat", "UCX put 8 B into shared memory", "ns", ("host",), ucx("ucp_put_lat", 8, 50000, 1, 1000), UCX)
     yield peer("ucx-am-rate", "UCX active message 8 B, messages a second", "1/s", ("host",), ucx("ucp_am_bw", 8, 500000, 7, 1), UCX)
     yield peer("ucx-am-bw", "UCX active message 1 MiB", "B/s", ("host",), ucx("ucp_am_bw", MIB, 1000, 5, MIB), UCX)
     # private memory of the other process, by process_vm_writev(), as strace shows; and memory that UCX made shared

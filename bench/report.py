@@ -41,6 +41,7 @@ SECTIONS = (
         Comparison("send-lat/8", "ucx-am-lat", 1.2),
         Comparison("send-lat/8", "shm-lat", 1),
         Comparison("send-rate", "ucx-am-rate", 1),
+        Comparison("shared-write-hop/8", "ucx-put-lat", 1.2),
         Comparison("write-bw/%d" % measure.MIB, "ucx-cma-bw", 1),
         Comparison("read-bw/%d" % measure.MIB, "ucx-cma-bw", 1),
         Comparison("both-write-bw/%d" % measure.MIB, "ucx-cma-bw", 1.6),

@@ -9,6 +9,7 @@
 #include "engine/express.h"
 #include "engine/lane.h"
 #include "engine/progress.h"
+#include "engine/reachable.h"
 #include "link/samehost.h"
 #include "transport/express.h"
 #include "transport/transport.h"
@@ -238,6 +239,25 @@ static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, str
 	return rest;
 }
 
+static bool is_reach(const struct ibv_send_wr *wr)
+{
+	return wr && (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ);
+}
+
+/* WRITEs and READs. Now and then the general path looks at the clock. */
+static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
+				 bool *needs_doorbell)
+{
+	bool has_debt = transport_owes(qp);
+
+	if (!reachable_is_common(qp, wr->wr.rdma.rkey) || ++lane->glances % TURN_EVERY == 0)
+		return wr;
+	wr = express_reach(qp, wr, lane->clock, samehost_outbox(lane->samehost));
+	if (has_debt)
+		*needs_doorbell |= !samehost_is_heard(lane->samehost);
+	return wr;
+}
+
 struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				 bool *needs_doorbell)
 {
@@ -250,7 +270,9 @@ struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ib
 	peer = find_peer(lane, seat->qp);
 	if (peer)
 		wr = execute(lane, seat->qp, peer, wr);
-	else
+	else if (is_reach(wr))
+		wr = reach(lane, seat->qp, wr, needs_doorbell);
+	if (!peer && wr)
 		wr = send_record(lane, seat, wr, needs_doorbell);
 	*needs_doorbell |= wr || lane->ready || lane_has_work(lane);
 	let_go(lane);

@@ -222,9 +222,9 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	struct lane *lane = qp->seat->lane;
 	enum reach_result result;
 
-	if (samehost_is_common(lane->samehost, question))
+	if (samehost_is_common(lane->samehost, question->dest_qpn, op->rkey))
 		return samehost_reach(lane->samehost, question, op);
-	if (is_in_stream(&lane->stream, op))
+	if (op->is_prompt || is_in_stream(&lane->stream, op))
 		return REACH_REFUSED;
 	result = samehost_reach(lane->samehost, question, op);
 	if (result == REACH_DONE) {
@@ -270,6 +270,11 @@ bool reachable_is_reached(const struct qp *qp)
 
 	return reachable_of(qp->adapter) && samehost_is_local(samehost, &qp->av) &&
 	       (peer >> QPN_SLOT_SHIFT == qp->adapter->slot || samehost_has_reach(samehost, peer));
+}
+
+bool reachable_is_common(const struct qp *qp, uint32_t rkey)
+{
+	return samehost_is_common(qp->seat->lane->samehost, qp->attr.dest_qp_num, rkey);
 }
 
 /* The peer's lock is not waited for: its holder may be waiting for ours. */

@@ -121,3 +121,15 @@ char *commons_find(struct commons *commons, const struct commons_place *place, u
 		return NULL;
 	return mapping->start + place->offset;
 }
+
+bool commons_has(struct commons *commons, const struct commons_place *place)
+{
+	if (commons->last->number == place->number)
+		return true;
+	for (int i = 0; i < MAPPINGS; i++)
+		if (commons->mappings[i].number == place->number) {
+			commons->last = &commons->mappings[i];
+			return true;
+		}
+	return false;
+}

@@ -37,4 +37,7 @@ void commons_close(struct commons *commons);
 char *commons_find(struct commons *commons, const struct commons_place *place, uint64_t length,
 		   pid_t pid, int lifeline);
 
+/* Whether that takes no system call, as the file is mapped. */
+bool commons_has(struct commons *commons, const struct commons_place *place);
+
 #endif

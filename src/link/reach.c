@@ -169,26 +169,39 @@ static bool copy_here(const struct reach_op *op, char *at)
 }
 
 static char *find_common(struct reach *reach, const struct directory_question *question,
-			 const struct directory_answer *answer)
+			 const struct directory_answer *answer, bool is_prompt)
 {
-	return answer->commons.number && reach->pid
-		   ? commons_find(reach->commons, &answer->commons, question->length, reach->pid,
-				  reach->lifeline)
-		   : NULL;
+	const struct commons_place *place = &answer->commons;
+
+	if (!place->number || !reach->pid || (is_prompt && !commons_has(reach->commons, place)))
+		return NULL;
+	return commons_find(reach->commons, place, question->length, reach->pid, reach->lifeline);
 }
 
 static enum reach_result do_it(struct reach *reach, struct assist *assist,
 			       const struct directory_question *question,
 			       const struct directory_answer *answer, const struct reach_op *op)
 {
-	char *common = find_common(reach, question, answer);
+	char *common = find_common(reach, question, answer, op->is_prompt);
 	uint64_t place = answer->place + op->offset;
 
 	if (common)
 		return copy_here(op, common + op->offset) ? REACH_DONE : REACH_REFUSED;
+	if (op->is_prompt)
+		return REACH_REFUSED;
 	if (assist_is_for(assist, op) && reach->pid)
 		return assist_do(assist, reach, question, op, place);
 	return reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
+}
+
+/* On x86-64 a locked instruction is the fence. */
+static void fence_behind_locked(void)
+{
+#ifdef __x86_64__
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
 }
 
 enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
@@ -199,7 +212,7 @@ enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assi
 
 	/* against the owner, who withdraws and then looks here: one of the two sees the other */
 	atomic_fetch_add(hazard, 1);
-	atomic_thread_fence(memory_order_seq_cst);
+	fence_behind_locked();
 	if (directory_ask(reach->directory, question, &answer))
 		result = do_it(reach, assist, question, &answer, op);
 	atomic_fetch_add_explicit(hazard, 1, memory_order_release);

@@ -396,11 +396,11 @@ bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn)
 	       atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire);
 }
 
-bool samehost_is_common(const struct samehost *samehost, const struct directory_question *question)
+bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t rkey)
 {
-	const struct channel *channel = channel_to(samehost, question->dest_qpn);
+	const struct channel *channel = channel_to(samehost, qpn);
 
-	return channel && channel->reach && reach_is_common(channel->reach, question->rkey);
+	return channel && channel->reach && reach_is_common(channel->reach, rkey);
 }
 
 enum reach_result samehost_reach(struct samehost *samehost,

@@ -107,7 +107,7 @@ enum reach_result samehost_reach(struct samehost *samehost,
 bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn);
 
 /* A guess: that would be a copy in memory that both have (commons.h). */
-bool samehost_is_common(const struct samehost *samehost, const struct directory_question *question);
+bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t rkey);
 
 /* For who polls: does its share of what other processes copy from or to our memory, as our
  * directory allows (assist.h). */

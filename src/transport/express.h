@@ -117,6 +117,13 @@ bool express_advance(struct qp *qp, struct outbox *outbox);
 struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
 				    uint64_t now);
 
+/*
+ * The WRITEs and READs that such a list begins with, where the peer is a QP of another process and
+ * its memory is mapped here: done at once. An ACK that is owed leaves first, as a record.
+ */
+struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
+				  struct outbox *outbox);
+
 /* Takes a record in. False if it has to go by the general path, and then nothing has changed. */
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
 		  uint64_t now);

@@ -351,6 +351,7 @@ static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct r
 		return false;
 	*op = (struct reach_op){
 	    .is_read = wr->opcode == IBV_WR_RDMA_READ,
+	    .is_prompt = true,
 	    .rkey = wr->wr.rdma.rkey,
 	    .remote_addr = wr->wr.rdma.remote_addr,
 	};
@@ -418,6 +419,24 @@ struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_s
 		return wr;
 	while (wr && (execute(qp, peer, wr, now) || reach(qp, wr, now)))
 		wr = wr->next;
+	sq_commit(qp);
+	return wr;
+}
+
+/* No program sees the reply before its request has completed. */
+static bool answer(struct qp *qp, struct outbox *outbox)
+{
+	return !responder_has_work(qp) || express_acknowledge(qp, outbox);
+}
+
+WHOLE struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
+					struct outbox *outbox)
+{
+	if (!sq_try_begin(qp))
+		return wr;
+	if (is_idle(qp) && answer(qp, outbox))
+		while (wr && reach(qp, wr, now))
+			wr = wr->next;
 	sq_commit(qp);
 	return wr;
 }

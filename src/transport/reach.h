@@ -21,6 +21,7 @@ struct send_wqe;
 struct reach_op {
 	bool is_read;
 	bool is_awaited; /* the program has taken the completion of what it posted before */
+	bool is_prompt;	 /* refused if that takes a system call */
 	uint32_t rkey;
 	uint64_t remote_addr, length; /* of the whole message: what is checked */
 	uint64_t offset, bytes;	      /* the part to be done */

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "express_pair.h"
+#include "transport/reach.h"
 
 /* ---- the other end ---- */
 
@@ -599,6 +600,92 @@ static void a_record_holds_so_many(void **state)
 	expect_coherent(pair);
 }
 
+/* ---- WRITE and READ by the posting verb ---- */
+
+static uint32_t debts; /* of the QP, when it reached the last time */
+static uint32_t reaches;
+static enum reach_result reach_answer;
+
+static enum reach_result fake_reach(struct qp *qp, const struct reach_op *op)
+{
+	assert_true(op->is_prompt);
+	assert_int_equal(op->length, BYTES);
+	debts = qp->responder->is_owed;
+	reaches++;
+	return reach_answer;
+}
+
+/* Of B, which writes to A. */
+static struct ibv_send_wr *reach_by_b(struct pair *pair, struct ibv_send_wr *wr)
+{
+	static struct adapter_host host;
+	struct ibv_send_wr *rest;
+	const struct adapter_host *before = pair->b.adapter.host;
+
+	host = *before;
+	host.reach = fake_reach;
+	pair->b.adapter.host = &host;
+	reaches = 0;
+	rest = express_reach(pair->b.qp, wr, 1, &pair->b.outbox);
+	pair->b.adapter.host = before;
+	return rest;
+}
+
+static void a_write_is_done_when_it_is_posted(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_sge sge = side_sge(&pair->b, 0, BYTES);
+	struct ibv_send_wr send = {
+	    .wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	struct ibv_send_wr second = {
+	    .wr_id = 2, .next = &send, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+	struct ibv_send_wr first = second;
+
+	first.wr_id = 1;
+	first.next = &second;
+	first.opcode = IBV_WR_RDMA_READ;
+	reach_answer = REACH_DONE;
+	assert_ptr_equal(reach_by_b(pair, &first), &send);
+	assert_int_equal(reaches, 2);
+	assert_int_equal(side_expect(&pair->b, 1, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_READ);
+	assert_int_equal(side_expect(&pair->b, 2, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_WRITE);
+	assert_int_equal(pair->count, 0);
+	reach_answer = REACH_REFUSED;
+	assert_ptr_equal(reach_by_b(pair, &first), &first);
+	side_expect_none(&pair->b);
+	assert_int_equal(sq_head(pair->b.qp), 2);
+	assert_int_equal(sq_tail(pair->b.qp), 2);
+}
+
+/* Who waits in memory for what B writes there must find that its own message has completed. */
+static void an_ack_that_is_owed_leaves_before_the_write(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_sge sge = side_sge(&pair->b, 0, BYTES);
+	struct ibv_send_wr wr = {
+	    .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+
+	receive(pair, 1);
+	pair_run(pair);
+	send(pair, 1);
+	pair_deliver(pair);
+	assert_true(pair->b.qp->responder->is_owed);
+	reach_answer = REACH_DONE;
+	assert_null(reach_by_b(pair, &wr));
+	assert_int_equal(reaches, 1);
+	assert_int_equal(debts, 0);
+	assert_int_equal(pair->count, 1);
+	pair_deliver(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	/* where there is no room for the ACK, it waits its turn */
+	receive(pair, 3);
+	send(pair, 3);
+	pair_deliver(pair);
+	pair->b.outbox.reserve_express = NULL;
+	assert_ptr_equal(reach_by_b(pair, &wr), &wr);
+	assert_int_equal(reaches, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -627,6 +714,8 @@ int main(void)
 	    express_test(of_another_lane_they_are_left_alone),
 	    express_test(half_an_ack_is_none),
 	    express_test(a_record_holds_so_many),
+	    express_test(a_write_is_done_when_it_is_posted),
+	    express_test(an_ack_that_is_owed_leaves_before_the_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
