@@ -25,7 +25,7 @@ class Path(hosts.Hosts):
         super().__init__()
 
     def link(self):
-        self.process = subprocess.Popen([self.program, *self.names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([self.program, *(name + ":path" for name in self.names)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.set(100, 0)
         for name in self.names:
             # what waits shall wait in the program's queue

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * path NAMESPACE NAMESPACE: a long and lossy way between two network namespaces, where the kernel
- * has no netem. It makes a tap device "path" in each, and is what lies between them. A packet waits
- * for its turn on a line of so many Mb/s, one a direction; is dropped where the queue is full, and
- * marked (ECN) where it is long; is lost at random; and arrives some time after it left the line.
+ * path [NAMESPACE]:DEVICE [NAMESPACE]:DEVICE: a long and lossy way between two network namespaces,
+ * where the kernel has no netem. It makes a tap device in each, the first in its own if none is
+ * named, and is what lies between them. A packet waits for its turn on a line of so many Mb/s, one
+ * a direction; is dropped where the queue is full, and marked (ECN) where it is long; is lost at
+ * random; and arrives some time after it left the line.
  *
  * A line of input sets that: DELAY_US MBIT QUEUE_KIB MARK_KIB LOSS_PPM SEED (MARK_KIB 0: no marks).
  * It is answered by what came to pass since the line before, for each direction: packets, lost,
@@ -82,17 +83,32 @@ static uint64_t random_bits(void)
 	return z ^ z >> 31;
 }
 
-static int open_tap(const char *name_space)
+/* Where there is no name: this program's own, as it was when it began. */
+static void enter_namespace(const char *name, int length)
 {
-	struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI, .ifr_name = "path"};
-	char file[256];
-	int ns, tap;
+	char file[256] = "/proc/self/ns/net";
+	int ns;
 
-	snprintf(file, sizeof(file), "/run/netns/%s", name_space);
-	ns = open(file, O_RDONLY);
+	if (length)
+		snprintf(file, sizeof(file), "/run/netns/%.*s", length, name);
+	ns = open(file, O_RDONLY | O_CLOEXEC);
 	if (ns < 0 || setns(ns, CLONE_NEWNET))
 		die(file);
 	close(ns);
+}
+
+static int open_tap(const char *end)
+{
+	struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
+	const char *device = strchr(end, ':');
+	int tap;
+
+	if (!device || strlen(device + 1) >= IFNAMSIZ) {
+		fprintf(stderr, "path: %s: not [NAMESPACE]:DEVICE\n", end);
+		exit(2);
+	}
+	enter_namespace(end, (int)(device - end));
+	strcpy(request.ifr_name, device + 1);
 	tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK);
 	if (tap < 0 || ioctl(tap, TUNSETIFF, &request))
 		die("/dev/net/tun");

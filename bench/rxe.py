@@ -34,24 +34,28 @@ def setup(machine):
     return lab
 
 
-def samples(machine, options):
-    """What the guest prints: a dictionary for each figure."""
+def guest(machine, script, settings, **lab_settings):
+    """What the script prints in a guest: a dictionary for each figure."""
     lab = setup(machine)
-    sizes = options.sizes or (ALL_SIZES if options.all_sizes else SIZES)
-    settings = {"RXE_ROUNDS": str(options.rounds), "RXE_SIZES": ",".join(map(str, sizes)), "RXE_TESTS": options.tests,
-                "VERBATIM_COMMAND": os.path.realpath(machine.verbatim)}
+    settings = dict(settings, VERBATIM_COMMAND=os.path.realpath(machine.verbatim))
     # an emulated processor's TSC is right, but Linux does not trust it, and the clock it takes instead costs 2 us a look
     environment = dict(os.environ, **settings, RXELAB_ENV=" ".join(settings), RXELAB_TIMEOUT=str(LIMIT_S),
-                       RXELAB_APPEND="tsc=reliable")
-    with subprocess.Popen([lab, "run", os.path.realpath(os.path.join(machine.here, "rxe-guest"))], env=environment,
-                          stdout=subprocess.PIPE, text=True) as guest:
+                       RXELAB_APPEND="tsc=reliable", **lab_settings)
+    with subprocess.Popen([lab, "run", os.path.realpath(os.path.join(machine.here, script))], env=environment,
+                          stdout=subprocess.PIPE, text=True) as process:
         is_done = False
-        for line in guest.stdout:
+        for line in process.stdout:
             if line.startswith("{"):
                 yield json.loads(line)
             is_done |= line == "done\n"
     if not is_done:
-        raise measure.Unusable("group rxe: the guest ended early (status %d)" % guest.returncode)
+        raise measure.Unusable("%s: the guest ended early (status %d)" % (script, process.returncode))
+
+
+def samples(machine, options):
+    sizes = options.sizes or (ALL_SIZES if options.all_sizes else SIZES)
+    return guest(machine, "rxe-guest", {"RXE_ROUNDS": str(options.rounds), "RXE_SIZES": ",".join(map(str, sizes)),
+                                        "RXE_TESTS": options.tests})
 
 
 def wanted(test, size):
