@@ -43,23 +43,29 @@ bool express_has_room(const struct send_queue *sq)
 	       !atomic_load_explicit(&sq->own, memory_order_relaxed);
 }
 
-bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
+bool express_is_kind(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const unsigned int known =
 	    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-	uint64_t bytes = 0;
 
 	if (!is_message(wr->opcode) || wr->send_flags & ~known || wr->num_sge < 0 ||
-	    wr->num_sge > EXPRESS_SGE || (!is_inline && (uint32_t)wr->num_sge > qp->sq.max_sge))
+	    wr->num_sge > EXPRESS_SGE ||
+	    (!(wr->send_flags & IBV_SEND_INLINE) && (uint32_t)wr->num_sge > qp->sq.max_sge))
 		return false;
-	if (wr->send_flags & IBV_SEND_FENCE && qp->requester->rd_count)
+	return !(wr->send_flags & IBV_SEND_FENCE) || !qp->requester->rd_count;
+}
+
+bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
+{
+	uint64_t bytes = 0;
+
+	if (!express_is_kind(qp, wr))
 		return false;
 	for (int i = 0; i < wr->num_sge; i++)
 		bytes += wr->sg_list[i].length;
 	*length = (uint32_t)bytes;
 	return bytes <= EXPRESS_BYTES && bytes <= qp->mtu &&
-	       (!is_inline || bytes <= qp->sq.max_inline);
+	       (!(wr->send_flags & IBV_SEND_INLINE) || bytes <= qp->sq.max_inline);
 }
 
 bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to)

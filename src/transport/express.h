@@ -35,7 +35,8 @@ enum {
 	EXPRESS_BYTES = 4096, /* payload at most: that of the largest packet */
 	EXPRESS_WINDOW = 512, /* messages in flight, at most: the ring has room for them */
 	EXPRESS_SGE = 4,
-	EXPRESS_REACH_BYTES = 4096, /* of a WRITE or READ within a process */
+	EXPRESS_REACH_BYTES =
+	    64 << 10, /* of a verb, without packets: some us that the lane is held */
 };
 
 enum express_flags {
@@ -161,8 +162,10 @@ struct express express_ack_at(const struct packet *packet, const struct express 
 			      uint32_t index);
 
 /* Of a work request, with the send queue's lock: whether anything is in its way (all that was
- * posted has left, for one), whether it is of the kind, whether there is room. */
+ * posted has left, for one), whether it is of the kind, whether it is short enough as well, whether
+ * there is room. */
 bool express_is_free(const struct qp *qp);
+bool express_is_kind(const struct qp *qp, const struct ibv_send_wr *wr);
 bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *length);
 bool express_has_room(const struct send_queue *sq);
 

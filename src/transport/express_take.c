@@ -6,6 +6,7 @@
  * receive completes.
  */
 #include "base/hot.h"
+#include "device/access.h"
 #include "device/adapter.h"
 #include "device/av.h"
 #include "device/memory.h"
@@ -34,13 +35,19 @@ static bool is_receiving(const struct qp *qp)
 	return state == IBV_QPS_RTS || state == IBV_QPS_RTR;
 }
 
-/* As a packet's is (9.6.1), and no event of it is due. */
+/* As of a packet (9.6.1). */
+static bool is_between(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
+		       uint16_t pkey)
+{
+	return qp->type == IBV_QPT_RC && pkey == qp->pkey && gid_is_same(sgid, &qp->av.dgid) &&
+	       gid_is_same(dgid, &qp->av.sgid);
+}
+
+/* And no event of it is due. */
 static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
 		       uint16_t pkey)
 {
-	return qp->type == IBV_QPT_RC && is_receiving(qp) && qp->has_communicated &&
-	       pkey == qp->pkey && gid_is_same(sgid, &qp->av.dgid) &&
-	       gid_is_same(dgid, &qp->av.sgid);
+	return is_between(qp, sgid, dgid, pkey) && is_receiving(qp) && qp->has_communicated;
 }
 
 /* It is for something in flight, of which nothing is answered with data, and all of it completes.
@@ -196,10 +203,15 @@ static bool has_target(struct qp *qp, const struct express *express, uint32_t le
 {
 	const struct recv_wqe *recv;
 
-	if (!is_expected(qp, express) || length > EXPRESS_BYTES || length > qp->mtu)
+	if (!is_expected(qp, express))
 		return false;
 	recv = find_receive(qp);
 	return recv && resolve(qp, recv, length, target);
+}
+
+static bool is_packet(const struct qp *qp, uint64_t length)
+{
+	return length <= EXPRESS_BYTES && length <= qp->mtu;
 }
 
 /* A packet that a record could have been: the same checks, the same end. */
@@ -220,7 +232,8 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	uint32_t length = wire->payload_length, flags = EXPRESS_MESSAGE;
 	struct target target = {0};
 
-	if (!is_plain_send(wire) || !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
+	if (!is_plain_send(wire) || !is_packet(qp, length) ||
+	    !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
 	    !has_target(qp, &express, length, &target) || !store(&target, wire->payload))
 		return false;
 	flags |= wire->bth.opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM) ? EXPRESS_IMM : 0;
@@ -245,7 +258,8 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 	if (flags & EXPRESS_ACK && !can_acknowledge(qp, express->ack))
 		return false;
 	if (flags & EXPRESS_MESSAGE &&
-	    (!has_target(qp, express, length, &target) || !store(&target, payload)))
+	    (!is_packet(qp, length) || !has_target(qp, express, length, &target) ||
+	     !store(&target, payload)))
 		return false;
 	count(qp, express, length);
 	if (flags & EXPRESS_ACK)
@@ -301,64 +315,7 @@ static void retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opco
 		push_completion(qp, qp->send_cq, &cqe, false);
 }
 
-static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
-			  uint64_t now)
-{
-	struct requester *requester = qp->requester;
-
-	requester->psn = requester->una = requester->end = psn_next(requester->end);
-	requester->counters.expressed++;
-	requester->counters.sent_packets++;
-	requester->counters.sent_bytes +=
-	    express_packet_bytes(length, wr->opcode == IBV_WR_SEND_WITH_IMM);
-	retire(qp, wr, IBV_WC_SEND, length, now);
-}
-
-static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now)
-{
-	uint8_t payload[EXPRESS_BYTES], flags = EXPRESS_MESSAGE;
-	struct express express = {.psn = qp->requester->end, .imm = wr->imm_data};
-	struct target target = {0};
-	uint32_t length;
-
-	if (!express_is_fit(qp, wr, &length) || !is_direct(qp, peer, wr) ||
-	    !express_gather(qp, wr, payload) || !has_target(peer, &express, length, &target) ||
-	    !store(&target, payload))
-		return false;
-	flags |= wr->opcode == IBV_WR_SEND_WITH_IMM ? EXPRESS_IMM : 0;
-	flags |= wr->send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
-	express.to = (uint32_t)flags << 24;
-	count(peer, &express, length);
-	complete_send(qp, wr, length, now);
-	complete(peer, &express, &target, length, now);
-	return true;
-}
-
-/* A WRITE or READ that is fit to be done as reach.h says, at once. */
-static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op)
-{
-	const unsigned int known =
-	    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-	unsigned int counted = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
-
-	if (wr->opcode == IBV_WR_RDMA_READ)
-		counted = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ;
-	else if (wr->opcode != IBV_WR_RDMA_WRITE)
-		return false;
-	if (wr->send_flags & ~known || wr->num_sge < 1 || wr->num_sge > EXPRESS_SGE ||
-	    (uint32_t)wr->num_sge > qp->sq.max_sge || !qp->adapter->host->reach || !is_idle(qp) ||
-	    qp->counters[__builtin_ctz(counted)] || !cq_has_room(qp->send_cq, 1))
-		return false;
-	*op = (struct reach_op){
-	    .is_read = wr->opcode == IBV_WR_RDMA_READ,
-	    .is_prompt = true,
-	    .rkey = wr->wr.rdma.rkey,
-	    .remote_addr = wr->wr.rdma.remote_addr,
-	};
-	return !op->is_read || (qp->attr.max_rd_atomic && !(wr->send_flags & IBV_SEND_INLINE));
-}
-
-/* Where it is here. */
+/* Where it is here, and its length: of a WRITE, READ or SEND. */
 static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
 			struct iovec *pieces)
 {
@@ -392,32 +349,166 @@ static bool load_inline(const struct qp *qp, const struct ibv_send_wr *wr, struc
 	       express_gather(qp, wr, data);
 }
 
-static bool reach(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now)
+/* As long as what a verb does at once may be. */
+static bool find(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
+		 struct iovec *pieces, uint8_t *data)
+{
+	return (wr->send_flags & IBV_SEND_INLINE ? load_inline(qp, wr, op, pieces, data)
+						 : find_pieces(qp, wr, op, pieces)) &&
+	       op->length <= EXPRESS_REACH_BYTES;
+}
+
+/* What would be more than a packet is none at all, as what inside.h does. */
+static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+			  uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	requester->psn = requester->una = requester->end = psn_next(requester->end);
+	if (is_packet(qp, length)) {
+		requester->counters.expressed++;
+		requester->counters.sent_packets++;
+		requester->counters.sent_bytes +=
+		    express_packet_bytes(length, wr->opcode == IBV_WR_SEND_WITH_IMM);
+	} else {
+		requester->counters.reached++;
+	}
+	retire(qp, wr, IBV_WC_SEND, length, now);
+}
+
+/* From place to place. */
+static bool move(const struct target *target, const struct iovec *from)
+{
+	size_t into = 0;
+
+	for (uint32_t i = 0; i < target->count; i++) {
+		char *to = target->pieces[i].place;
+		size_t left = target->pieces[i].length, piece;
+
+		for (; left; left -= piece, to += piece) {
+			piece = from->iov_len - into < left ? from->iov_len - into : left;
+			if (memory_move(to, (const char *)from->iov_base + into, piece))
+				return false;
+			into += piece;
+			if (into == from->iov_len) {
+				from++;
+				into = 0;
+			}
+		}
+	}
+	return true;
+}
+
+static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now,
+		    uint64_t *bytes)
+{
+	uint8_t data[EXPRESS_BYTES], flags = EXPRESS_MESSAGE;
+	struct express express = {.psn = qp->requester->end, .imm = wr->imm_data};
+	struct iovec pieces[EXPRESS_SGE];
+	struct target target = {0};
+	struct reach_op op = {0};
+	uint32_t length;
+
+	if (!express_is_kind(qp, wr) || !is_direct(qp, peer, wr) ||
+	    !find(qp, wr, &op, pieces, data) ||
+	    !has_target(peer, &express, (uint32_t)op.length, &target) || !move(&target, pieces))
+		return false;
+	length = (uint32_t)op.length;
+	flags |= wr->opcode == IBV_WR_SEND_WITH_IMM ? EXPRESS_IMM : 0;
+	flags |= wr->send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
+	express.to = (uint32_t)flags << 24;
+	if (is_packet(qp, length))
+		count(peer, &express, length);
+	complete_send(qp, wr, length, now);
+	complete(peer, &express, &target, length, now);
+	*bytes += length;
+	return true;
+}
+
+/* A WRITE or READ that is fit to be done as reach.h says, at once. */
+static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op)
+{
+	const unsigned int known =
+	    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	unsigned int counted = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
+
+	if (wr->opcode == IBV_WR_RDMA_READ)
+		counted = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ;
+	else if (wr->opcode != IBV_WR_RDMA_WRITE)
+		return false;
+	if (wr->send_flags & ~known || wr->num_sge < 1 || wr->num_sge > EXPRESS_SGE ||
+	    (uint32_t)wr->num_sge > qp->sq.max_sge || !qp->adapter->host->reach || !is_idle(qp) ||
+	    qp->counters[__builtin_ctz(counted)] || !cq_has_room(qp->send_cq, 1))
+		return false;
+	*op = (struct reach_op){
+	    .is_read = wr->opcode == IBV_WR_RDMA_READ,
+	    .is_prompt = true,
+	    .rkey = wr->wr.rdma.rkey,
+	    .remote_addr = wr->wr.rdma.remote_addr,
+	};
+	return !op->is_read || (qp->attr.max_rd_atomic && !(wr->send_flags & IBV_SEND_INLINE));
+}
+
+/* The order is that of the list; the end of a WRITE comes last. */
+static bool move_at(const struct reach_op *op, char *at)
+{
+	for (uint32_t i = 0; i < op->count; i++) {
+		char *here = op->pieces[i].iov_base;
+		size_t length = op->pieces[i].iov_len;
+
+		if (op->is_read ? memory_move(here, at, length) : memory_move(at, here, length))
+			return false;
+		at += length;
+	}
+	return true;
+}
+
+/* In the peer's memory, with its lane's lock: so the directory, which others look at, need not be
+ * asked. What it would say is the same. */
+static bool access_peer(const struct qp *qp, const struct qp *peer, const struct reach_op *op)
+{
+	unsigned int need = op->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+	struct access access;
+	bool is_done;
+
+	if (!reach_is_open(peer, need) || peer->attr.dest_qp_num != qp->number ||
+	    !is_between(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey) ||
+	    access_begin(peer, peer->pd, op->rkey, op->remote_addr, op->length, need, &access))
+		return false;
+	is_done = access.place && move_at(op, access.place);
+	access_end(&access);
+	return is_done;
+}
+
+/* `peer` is NULL where that is of another process. */
+static bool reach(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now,
+		  uint64_t *bytes)
 {
 	struct iovec pieces[EXPRESS_SGE];
 	uint8_t data[EXPRESS_BYTES];
 	struct reach_op op;
 
-	if (!is_reach(qp, wr, &op) ||
-	    !(wr->send_flags & IBV_SEND_INLINE ? load_inline(qp, wr, &op, pieces, data)
-					       : find_pieces(qp, wr, &op, pieces)) ||
-	    !op.length || op.length > EXPRESS_REACH_BYTES)
+	if (!is_reach(qp, wr, &op) || !find(qp, wr, &op, pieces, data) || !op.length)
 		return false;
 	op.bytes = op.length;
 	op.pieces = pieces;
-	if (qp->adapter->host->reach(qp, &op) != REACH_DONE)
+	if (peer ? !access_peer(qp, peer, &op) : qp->adapter->host->reach(qp, &op) != REACH_DONE)
 		return false;
 	qp->requester->counters.reached++;
 	retire(qp, wr, op.is_read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE, (uint32_t)op.length, now);
+	*bytes += op.length;
 	return true;
 }
 
 struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
 				    uint64_t now)
 {
+	uint64_t bytes = 0;
+
 	if (!sq_try_begin(qp))
 		return wr;
-	while (wr && (execute(qp, peer, wr, now) || reach(qp, wr, now)))
+	while (wr && bytes < EXPRESS_REACH_BYTES &&
+	       (execute(qp, peer, wr, now, &bytes) || reach(qp, peer, wr, now, &bytes)))
 		wr = wr->next;
 	sq_commit(qp);
 	return wr;
@@ -432,10 +523,12 @@ static bool answer(struct qp *qp, struct outbox *outbox)
 WHOLE struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
 					struct outbox *outbox)
 {
+	uint64_t bytes = 0;
+
 	if (!sq_try_begin(qp))
 		return wr;
 	if (is_idle(qp) && answer(qp, outbox))
-		while (wr && reach(qp, wr, now))
+		while (wr && bytes < EXPRESS_REACH_BYTES && reach(qp, NULL, wr, now, &bytes))
 			wr = wr->next;
 	sq_commit(qp);
 	return wr;

@@ -199,6 +199,11 @@ static unsigned int announced(const struct qp *qp)
 	return access;
 }
 
+bool reach_is_open(const struct qp *qp, unsigned int need)
+{
+	return qp->is_published && !(need & ~announced(qp));
+}
+
 void reach_announce(struct qp *qp)
 {
 	const struct adapter_host *host = qp->adapter->host;

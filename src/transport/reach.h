@@ -51,4 +51,7 @@ void reach_retire(struct qp *qp, uint64_t now);
 /* After any change of the QP's state or rights: tells the host what peers may do through it. */
 void reach_announce(struct qp *qp);
 
+/* Whether they may do this, IBV_ACCESS_REMOTE_*, that way. */
+bool reach_is_open(const struct qp *qp, unsigned int need);
+
 #endif
