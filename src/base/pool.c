@@ -47,7 +47,7 @@ void pool_init(struct pool *pool, size_t bytes)
 	void *memory = MAP_FAILED;
 
 	*pool = (struct pool){.count = 0};
-	pthread_spin_init(&pool->lock, PTHREAD_PROCESS_PRIVATE);
+	spin_init(&pool->lock);
 	for (int i = 0; i < POOL_CLASSES; i++)
 		pool->open[i] = NONE;
 	if (IS_WATCHED)
@@ -71,7 +71,7 @@ void pool_fini(struct pool *pool)
 	if (pool->memory)
 		munmap(pool->memory, (size_t)pool->count * POOL_SLAB);
 	free(pool->slabs);
-	pthread_spin_destroy(&pool->lock);
+	spin_destroy(&pool->lock);
 }
 
 static uint32_t class_of(size_t size)
@@ -167,9 +167,9 @@ void *pool_take(struct pool *pool, size_t size)
 		return malloc(size);
 	if (class == POOL_CLASSES || !pool->count)
 		return NULL;
-	pthread_spin_lock(&pool->lock);
+	spin_lock(&pool->lock);
 	block = take_locked(pool, class);
-	pthread_spin_unlock(&pool->lock);
+	spin_unlock(&pool->lock);
 	return block;
 }
 
@@ -207,15 +207,15 @@ void pool_give(struct pool *pool, void *block)
 		return;
 	index = (uint32_t)((size_t)((char *)block - pool->memory) / POOL_SLAB);
 	goes = (size_t)index * POOL_SLAB >= POOL_KEPT;
-	pthread_spin_lock(&pool->lock);
+	spin_lock(&pool->lock);
 	is_free = give_locked(pool, index, block);
 	if (is_free && !goes)
 		free_slab(pool, index);
-	pthread_spin_unlock(&pool->lock);
+	spin_unlock(&pool->lock);
 	if (!is_free || !goes)
 		return;
 	madvise(pool->memory + (size_t)index * POOL_SLAB, POOL_SLAB, MADV_DONTNEED);
-	pthread_spin_lock(&pool->lock);
+	spin_lock(&pool->lock);
 	free_slab(pool, index);
-	pthread_spin_unlock(&pool->lock);
+	spin_unlock(&pool->lock);
 }

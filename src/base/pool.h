@@ -10,9 +10,10 @@
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/spin.h"
 
 enum {
 	POOL_SLAB = 128 << 10, /* also the largest block */
@@ -21,7 +22,7 @@ enum {
 };
 
 struct pool {
-	pthread_spinlock_t lock;
+	struct spin lock;
 	char *memory;
 	struct slab *slabs;	     /* what is known of each */
 	uint32_t count;		     /* of slabs; 0 where no memory could be had */

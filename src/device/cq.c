@@ -45,7 +45,7 @@ static int create(struct adapter *adapter, struct pd *pd, uint32_t cqe, struct c
 	atomic_init(&new->event_at, CQ_NO_EVENT);
 	new->ibv.cqe = (int)cqe;
 	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
-	pthread_spin_init(&new->lock, PTHREAD_PROCESS_PRIVATE);
+	spin_init(&new->lock);
 	atomic_fetch_add(&adapter->cq_count, 1);
 	new->pd = pd;
 	if (pd)
@@ -81,7 +81,7 @@ int cq_destroy(struct cq *cq)
 	if (ret)
 		return ret;
 	atomic_fetch_sub(&cq->adapter->cq_count, 1);
-	pthread_spin_destroy(&cq->lock);
+	spin_destroy(&cq->lock);
 	buffer_free(cq->pd, cq->ring, VERBATIM_RESOURCE_CQ);
 	if (cq->pd)
 		atomic_fetch_sub(&cq->pd->users, 1);
@@ -122,10 +122,10 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 	ring = buffer_alloc(cq->pd, cqe, sizeof(*ring), VERBATIM_RESOURCE_CQ);
 	if (!ring)
 		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	held = count_locked(cq);
 	if (held > cqe) {
-		pthread_spin_unlock(&cq->lock);
+		spin_unlock(&cq->lock);
 		buffer_free(cq->pd, ring, VERBATIM_RESOURCE_CQ);
 		return refuse(REASON_CQ_RESIZE, "cqe is %u, CQ %u holds %u completions", cqe,
 			      cq->ibv.handle, held);
@@ -137,7 +137,7 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 	cq->capacity = cqe;
 	cq->head = 0;
 	cq->ibv.cqe = (int)cqe;
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 	buffer_free(cq->pd, old, VERBATIM_RESOURCE_CQ);
 	return 0;
 }
@@ -242,10 +242,10 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 
 	if (take(cq, cqe))
 		return 0;
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	was_overrun = is_overrun(cq);
 	if (was_overrun || (count_locked(cq) == cq->capacity && !make_room(cq))) {
-		pthread_spin_unlock(&cq->lock);
+		spin_unlock(&cq->lock);
 		return overrun(cq, !was_overrun, &cqe->wc);
 	}
 	cq->ring[ring_index(cq, count_locked(cq))] = *cqe;
@@ -253,7 +253,7 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 	is_event = is_event_due(cq, cqe, is_solicited);
 	if (is_event)
 		disarm(cq);
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 	if (is_event)
 		raise_event(cq);
 	return 0;
@@ -270,20 +270,20 @@ void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
 {
 	bool is_event;
 
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	cq->moderate_count = count;
 	cq->moderate_ns = (uint64_t)period_us * 1000;
 	is_event = cq->held; /* what is held was counted by the old rule: tell it */
 	if (is_event)
 		disarm(cq);
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 	if (is_event)
 		raise_event(cq);
 }
 
 void cq_query(struct cq *cq, struct cq_status *status)
 {
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	*status = (struct cq_status){
 	    .entries = cq->capacity,
 	    .held = count_locked(cq),
@@ -292,7 +292,7 @@ void cq_query(struct cq *cq, struct cq_status *status)
 	    .moderate_count = cq->moderate_count,
 	    .moderate_us = (uint16_t)(cq->moderate_ns / 1000),
 	};
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 }
 
 void cq_expire(struct cq *cq, uint64_t now)
@@ -301,11 +301,11 @@ void cq_expire(struct cq *cq, uint64_t now)
 
 	if (now < cq_event_at(cq))
 		return;
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	is_event = now >= cq_event_at(cq);
 	if (is_event)
 		disarm(cq);
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 	if (is_event)
 		raise_event(cq);
 }
@@ -317,7 +317,7 @@ int cq_poll(struct cq *cq, int count, struct ibv_wc *wc)
 
 	if (cq_is_empty(cq))
 		return 0;
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	held = count_locked(cq);
 	is_lost = is_overrun(cq);
 	for (taken = 0; taken < held && (int)taken < count; taken++) {
@@ -325,7 +325,7 @@ int cq_poll(struct cq *cq, int count, struct ibv_wc *wc)
 		cq->head = ring_index(cq, 1);
 	}
 	set_count(cq, held - taken);
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 	return !held && is_lost ? -EOVERFLOW : (int)taken;
 }
 
@@ -333,7 +333,7 @@ int cq_poll_one(struct cq *cq, struct cqe *cqe)
 {
 	int ret = -ENOENT;
 
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	if (count_locked(cq)) {
 		*cqe = cq->ring[cq->head];
 		cq->head = ring_index(cq, 1);
@@ -342,7 +342,7 @@ int cq_poll_one(struct cq *cq, struct cqe *cqe)
 	} else if (is_overrun(cq)) {
 		ret = -EOVERFLOW;
 	}
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 	return ret;
 }
 
@@ -350,17 +350,17 @@ void cq_arm(struct cq *cq, bool solicited_only)
 {
 	enum cq_arm arm = solicited_only ? CQ_ARMED_SOLICITED : CQ_ARMED_NEXT;
 
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	if (arm > cq->arm)
 		cq->arm = arm;
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 }
 
 void cq_forget(struct cq *cq, uint32_t qpn)
 {
 	uint32_t held, kept = 0;
 
-	pthread_spin_lock(&cq->lock);
+	spin_lock(&cq->lock);
 	held = count_locked(cq);
 	for (uint32_t i = 0; i < held; i++) {
 		const struct cqe *cqe = &cq->ring[ring_index(cq, i)];
@@ -369,5 +369,5 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 			cq->ring[ring_index(cq, kept++)] = *cqe;
 	}
 	set_count(cq, kept);
-	pthread_spin_unlock(&cq->lock);
+	spin_unlock(&cq->lock);
 }

@@ -5,12 +5,13 @@
 #ifndef DEVICE_CQ_H
 #define DEVICE_CQ_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+
+#include "base/spin.h"
 
 struct adapter;
 
@@ -41,7 +42,7 @@ struct cq {
 	uint32_t seats, first_lane;
 	void *face; /* the verbs layer's own (channel, extended poll state) */
 
-	pthread_spinlock_t lock; /* guards all below, but for the peek at `count` */
+	struct spin lock; /* guards all below, but for the peek at `count` */
 	struct cqe *ring;
 	atomic_uint capacity;	   /* entries, as asked for; peeked at without the lock */
 	uint32_t head;		   /* next to poll */

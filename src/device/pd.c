@@ -113,7 +113,7 @@ int ah_create(struct pd *pd, const struct ibv_ah_attr *attr, struct ah **ah)
 		free(new);
 		return ret;
 	}
-	pthread_spin_init(&new->lock, PTHREAD_PROCESS_PRIVATE);
+	spin_init(&new->lock);
 	new->pd = pd;
 	new->ibv.pd = &pd->ibv;
 	new->ibv.handle = atomic_fetch_add(&adapter->last_handle, 1) + 1;
@@ -127,7 +127,7 @@ int ah_destroy(struct ah *ah)
 {
 	atomic_fetch_sub(&ah->pd->users, 1);
 	atomic_fetch_sub(&ah->pd->adapter->ah_count, 1);
-	pthread_spin_destroy(&ah->lock);
+	spin_destroy(&ah->lock);
 	free(ah);
 	return 0;
 }
@@ -136,9 +136,9 @@ struct av ah_av(struct ah *ah)
 {
 	struct av av;
 
-	pthread_spin_lock(&ah->lock);
+	spin_lock(&ah->lock);
 	av = ah->av;
-	pthread_spin_unlock(&ah->lock);
+	spin_unlock(&ah->lock);
 	return av;
 }
 
@@ -149,8 +149,8 @@ int ah_modify(struct ah *ah, const struct ibv_ah_attr *attr)
 
 	if (ret)
 		return ret;
-	pthread_spin_lock(&ah->lock);
+	spin_lock(&ah->lock);
 	ah->av = av;
-	pthread_spin_unlock(&ah->lock);
+	spin_unlock(&ah->lock);
 	return 0;
 }

@@ -5,12 +5,12 @@
 #ifndef DEVICE_PD_H
 #define DEVICE_PD_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include <infiniband/verbs.h>
 
+#include "base/spin.h"
 #include "device/av.h"
 
 struct adapter;
@@ -45,7 +45,7 @@ static inline bool pd_is_same(const struct pd *a, const struct pd *b)
 struct ah {
 	struct ibv_ah ibv;
 	struct pd *pd;
-	pthread_spinlock_t lock; /* guards av */
+	struct spin lock; /* guards av */
 	struct av av;
 };
 

@@ -246,13 +246,13 @@ static int send_queue_init(struct send_queue *sq, struct pd *pd, const struct ib
 		if (!sq->ring)
 			return -ENOMEM;
 	}
-	pthread_spin_init(&sq->lock, PTHREAD_PROCESS_PRIVATE);
+	spin_init(&sq->lock);
 	return 0;
 }
 
 static void send_queue_fini(struct send_queue *sq, struct pd *pd)
 {
-	pthread_spin_destroy(&sq->lock);
+	spin_destroy(&sq->lock);
 	buffer_free(pd, sq->ring, VERBATIM_RESOURCE_SEND_QUEUE);
 }
 

@@ -10,13 +10,13 @@
 #ifndef DEVICE_QP_H
 #define DEVICE_QP_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
+#include "base/spin.h"
 #include "device/av.h"
 #include "device/comp_cntr.h"
 #include "device/mw.h"
@@ -79,8 +79,8 @@ struct send_wqe {
 };
 
 struct send_queue {
-	pthread_spinlock_t lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
-	char *ring;		 /* at the beginning of a cache line */
+	struct spin lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
+	char *ring;	  /* at the beginning of a cache line */
 	size_t stride;
 	uint32_t max_wr, max_sge, max_inline;
 	uint32_t ring_mask; /* its size, a power of two, less one: max_wr, or more with `own` */

@@ -17,13 +17,13 @@
 
 void sq_begin(struct qp *qp)
 {
-	pthread_spin_lock(&qp->sq.lock);
+	spin_lock(&qp->sq.lock);
 	qp->sq.next = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 }
 
 bool sq_try_begin(struct qp *qp)
 {
-	if (pthread_spin_trylock(&qp->sq.lock))
+	if (!spin_try(&qp->sq.lock))
 		return false;
 	qp->sq.next = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 	return true;
@@ -62,12 +62,12 @@ struct send_wqe *sq_next_own(struct qp *qp)
 void sq_commit(struct qp *qp)
 {
 	atomic_store_explicit(&qp->sq.tail, qp->sq.next, memory_order_release);
-	pthread_spin_unlock(&qp->sq.lock);
+	spin_unlock(&qp->sq.lock);
 }
 
 void sq_abort(struct qp *qp)
 {
-	pthread_spin_unlock(&qp->sq.lock);
+	spin_unlock(&qp->sq.lock);
 }
 
 /* ---- what fills a WQE ---- */

@@ -402,10 +402,10 @@ static void reset(struct qp *qp)
 {
 	uint32_t tail;
 
-	pthread_spin_lock(&qp->sq.lock);
+	spin_lock(&qp->sq.lock);
 	tail = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
 	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
-	pthread_spin_unlock(&qp->sq.lock);
+	spin_unlock(&qp->sq.lock);
 	recv_queue_clear(&qp->rq);
 	qp_forget_completions(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));

@@ -41,13 +41,13 @@ int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint
 		if (!queue->ring)
 			return -ENOMEM;
 	}
-	pthread_spin_init(&queue->lock, PTHREAD_PROCESS_PRIVATE);
+	spin_init(&queue->lock);
 	return 0;
 }
 
 void recv_queue_fini(struct recv_queue *queue)
 {
-	pthread_spin_destroy(&queue->lock);
+	spin_destroy(&queue->lock);
 	buffer_free(queue->pd, queue->ring, queue->type);
 }
 
@@ -110,13 +110,13 @@ int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv
 {
 	int ret = 0;
 
-	pthread_spin_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one(queue, wr);
 		if (ret)
 			*bad = wr;
 	}
-	pthread_spin_unlock(&queue->lock);
+	spin_unlock(&queue->lock);
 	return ret;
 }
 
@@ -145,17 +145,17 @@ int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe)
 {
 	int ret;
 
-	pthread_spin_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	ret = take_locked(queue, wqe);
-	pthread_spin_unlock(&queue->lock);
+	spin_unlock(&queue->lock);
 	return ret;
 }
 
 void recv_queue_clear(struct recv_queue *queue)
 {
-	pthread_spin_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	set_head(queue, tail_of(queue));
-	pthread_spin_unlock(&queue->lock);
+	spin_unlock(&queue->lock);
 }
 
 int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
@@ -166,10 +166,10 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 
 	if (recv_queue_init(&new, queue->pd, queue->type, max_wr, queue->max_sge))
 		return refuse(REASON_NO_MEMORY, "for %u receive work requests", max_wr);
-	pthread_spin_lock(&queue->lock);
+	spin_lock(&queue->lock);
 	count = count_of(queue);
 	if (count > new.max_wr) {
-		pthread_spin_unlock(&queue->lock);
+		spin_unlock(&queue->lock);
 		recv_queue_fini(&new);
 		return refuse(REASON_SRQ_RESIZE, "max_wr is %u, %u work requests are posted",
 			      max_wr, count);
@@ -181,8 +181,8 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 	queue->max_wr = new.max_wr;
 	set_head(queue, 0);
 	set_tail(queue, count);
-	pthread_spin_unlock(&queue->lock);
-	pthread_spin_destroy(&new.lock);
+	spin_unlock(&queue->lock);
+	spin_destroy(&new.lock);
 	buffer_free(queue->pd, old, queue->type);
 	return 0;
 }
@@ -378,20 +378,20 @@ int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
 	if (!ret && mask & IBV_SRQ_MAX_WR)
 		ret = recv_queue_resize(&srq->queue, attr->max_wr);
 	if (!ret && mask & IBV_SRQ_LIMIT) {
-		pthread_spin_lock(&srq->queue.lock);
+		spin_lock(&srq->queue.lock);
 		srq->limit = attr->srq_limit;
-		pthread_spin_unlock(&srq->queue.lock);
+		spin_unlock(&srq->queue.lock);
 	}
 	return ret;
 }
 
 int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
 {
-	pthread_spin_lock(&srq->queue.lock);
+	spin_lock(&srq->queue.lock);
 	attr->max_wr = srq->queue.max_wr;
 	attr->max_sge = srq->queue.max_sge;
 	attr->srq_limit = srq->limit;
-	pthread_spin_unlock(&srq->queue.lock);
+	spin_unlock(&srq->queue.lock);
 	return 0;
 }
 
@@ -402,13 +402,13 @@ int srq_take(struct srq *srq, struct recv_wqe *wqe)
 	bool is_below = false;
 	int ret;
 
-	pthread_spin_lock(&srq->queue.lock);
+	spin_lock(&srq->queue.lock);
 	ret = take_locked(&srq->queue, wqe);
 	if (!ret && count_of(&srq->queue) < srq->limit) {
 		srq->limit = 0;
 		is_below = true;
 	}
-	pthread_spin_unlock(&srq->queue.lock);
+	spin_unlock(&srq->queue.lock);
 	if (is_below && srq->adapter->host->async_event)
 		srq->adapter->host->async_event(srq->adapter, &event);
 	return ret;

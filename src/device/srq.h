@@ -5,13 +5,13 @@
 #ifndef DEVICE_SRQ_H
 #define DEVICE_SRQ_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
+#include "base/spin.h"
 #include "device/tag.h"
 
 struct adapter;
@@ -29,7 +29,7 @@ struct recv_wqe {
 struct recv_queue {
 	struct pd *pd; /* whose allocators its memory is from, and as what */
 	uint64_t type;
-	pthread_spinlock_t lock; /* guards all below */
+	struct spin lock; /* guards all below */
 	char *ring;
 	size_t stride; /* bytes from one WQE to the next */
 	uint32_t max_wr, max_sge;

@@ -500,8 +500,8 @@ static bool reach(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, 
 	return true;
 }
 
-struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
-				    uint64_t now)
+WHOLE struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
+					  uint64_t now)
 {
 	uint64_t bytes = 0;
 

@@ -20,10 +20,10 @@ static enum ibv_qp_state state_of(const struct qp *qp)
 /* The work requests are forgotten without completions; completions that are in a CQ stay there. */
 static void enter_reset(struct qp *qp)
 {
-	pthread_spin_lock(&qp->sq.lock);
+	spin_lock(&qp->sq.lock);
 	atomic_store_explicit(&qp->sq.head, sq_tail(qp), memory_order_release);
 	atomic_store_explicit(&qp->sq.own, 0, memory_order_relaxed);
-	pthread_spin_unlock(&qp->sq.lock);
+	spin_unlock(&qp->sq.lock);
 	while (!qp->srq && qp_take_recv(qp, &qp->responder->recv) == 0)
 		continue;
 	requester_reset(qp);
