@@ -100,6 +100,7 @@ struct lane {
 	uint32_t tell_count;
 	bool is_telling_later;
 	bool is_answering_later; /* what is ready may wait for the program's next verb */
+	uint32_t posts_polled;	 /* `posts` when a poll last found much */
 	struct reply reply;
 	bool is_awaiting_reply; /* the thread's alone: an ACK waits as long as it lets it */
 	bool is_calling;	/* polls let themselves be called (let_it_call()) */

@@ -487,16 +487,28 @@ static bool has_completion(const struct cq *cq)
 	return cq_take_count() || atomic_load_explicit(&cq->count, memory_order_relaxed);
 }
 
+/* What came in ends a message, after one of ours and of one QP: as a long reply does. */
+static bool ends_message(struct lane *lane)
+{
+	const struct seat *seat = lane->ready;
+	uint32_t posts = atomic_load_explicit(&lane->posts, memory_order_relaxed);
+	bool is_reply = posts != lane->posts_polled;
+
+	lane->posts_polled = posts;
+	return is_reply && seat && !seat->next && transport_owes_ack_alone(seat->qp) &&
+	       !transport_is_amid(seat->qp);
+}
+
 /*
  * A packet or two came in, and a completion of them: what the program does now is most likely to
  * post its reply, and the ACK that we owe can go out with that, in one send instead of two. Its
  * next verb sends it in any case, or the lane's thread after its nap. Who looks for events (no CQ)
  * looks again if there was none.
  */
-static bool may_answer_later(const struct lane *lane, unsigned int received, bool was_ready,
+static bool may_answer_later(struct lane *lane, unsigned int received, bool was_ready,
 			     const struct cq *cq)
 {
-	return received <= FEW_PACKETS && !was_ready &&
+	return (received <= FEW_PACKETS || ends_message(lane)) && !was_ready &&
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
 	       (!cq || has_completion(cq));
 }
@@ -559,6 +571,7 @@ static bool may_await_reply(struct lane *lane)
 	const struct seat *seat = lane->ready;
 
 	return seat && seat->qp->type == IBV_QPT_RC && transport_owes_ack_alone(seat->qp) &&
+	       !transport_waits(seat->qp) && !transport_is_amid(seat->qp) &&
 	       reply_is_likely(&lane->reply,
 			       atomic_load_explicit(&lane->posts, memory_order_relaxed)) &&
 	       !seat->next;

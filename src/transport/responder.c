@@ -24,6 +24,7 @@ void responder_reset(struct qp *qp)
 	responder->has_recv = false;
 	responder->tag_mode = TAG_NONE;
 	responder->waiting_count = 0;
+	responder->behind_until = 0;
 	responder->skip = 0;
 	responder->has_acknowledged = false;
 	responder_forget_held(qp);
@@ -52,6 +53,8 @@ static void owe(struct responder *responder, uint8_t syndrome, uint32_t psn)
 /* An ACK is behind a job only if it covers more; one already owed keeps what it covers. */
 static void owe_ack_again(struct responder *responder, uint32_t psn)
 {
+	if (responder->behind_until)
+		responder->behind_until = 1; /* that was too long for the peer */
 	if (responder->is_owed && (aeth_kind(responder->syndrome) != AETH_ACK ||
 				   psn_compare(responder->answer_psn, psn) >= 0))
 		return;
@@ -239,6 +242,7 @@ static bool answer(struct qp *qp, uint64_t now, struct outbox *outbox)
 	if (!response_acknowledge(qp, responder->syndrome, responder->answer_psn, outbox))
 		return false;
 	responder->is_owed = false;
+	responder->behind_until = 0;
 	if (responder->is_fatal)
 		qp_enter_error(qp, now);
 	return true;

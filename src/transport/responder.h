@@ -115,6 +115,8 @@ struct responder {
 	uint32_t srqn; /* XRC: that of the message in progress names */
 
 	uint64_t told_congestion; /* when; 0: never */
+	uint64_t
+	    behind_until; /* the ACK waits for the WRITE that it leaves behind; 0: it doesn't */
 
 	struct response_job *jobs;
 	uint32_t job_room;

@@ -193,7 +193,12 @@ bool transport_owes_ack_alone(const struct qp *qp)
 
 	return transport_owes(qp) && responder->is_owed &&
 	       aeth_kind(responder->syndrome) == AETH_ACK && !responder->job_count &&
-	       !responder->is_reporting && !responder->waiting_count && !transport_waits(qp);
+	       !responder->is_reporting && !responder->waiting_count;
+}
+
+bool transport_is_amid(const struct qp *qp)
+{
+	return qp->responder->message != MESSAGE_NONE;
 }
 
 void transport_part(struct qp *qp, struct outbox *outbox)
@@ -442,6 +447,45 @@ static void expire_cqs(const struct qp *qp, uint64_t now)
 		cq_expire(recv_cq, now);
 }
 
+/* A long WRITE is on its way, all of it new. */
+static bool is_writing(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
+
+	return transport_waits(qp) && wqe->opcode == IBV_WR_RDMA_WRITE && wqe->length > qp->mtu &&
+	       requester->psn == requester->end && !requester->recovery;
+}
+
+/*
+ * A program that waits in its memory for what a WRITE brings answers with a WRITE, and who waits
+ * for that one polls for his own completion first, that is for our ACK, and then no more: he waits
+ * in his memory. So our data are there when the ACK is, or his lane's thread has to wake up to take
+ * them in. What is one packet has the ACK before it (OPCODE_ACK_AND); what is more has it behind.
+ */
+static bool acks_behind(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC && qp->requester->is_peer_ours && is_writing(qp) &&
+	       (qp->responder->behind_until || qp->requester->una == qp->requester->psn) &&
+	       transport_owes_ack_alone(qp);
+}
+
+/* The peer's ACK timer runs meanwhile, and so does his look for a lost tail (probe.c). */
+enum { BEHIND_NS = 400000 };
+
+static bool run_reply(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	struct responder *responder = qp->responder;
+	bool wants_more;
+
+	if (!responder->behind_until)
+		responder->behind_until = now + BEHIND_NS;
+	wants_more = requester_run(qp, now, outbox);
+	if (!is_receiving(qp) || (is_writing(qp) && now < responder->behind_until))
+		return wants_more;
+	return responder_run(qp, now, outbox) || wants_more;
+}
+
 static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	bool wants_more = false;
@@ -457,6 +501,9 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	case IBV_QPS_RTR:
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
+		if (acks_behind(qp))
+			return run_reply(qp, now, outbox);
+		qp->responder->behind_until = 0;
 		if (qp_is_reliable(qp))
 			wants_more = responder_run(qp, now, outbox);
 		return requester_run(qp, now, outbox) || wants_more;
@@ -515,6 +562,8 @@ uint64_t transport_deadline(const struct qp *qp)
 
 	deadline = earlier(deadline, requester->rate_deadline);
 	deadline = earlier(deadline, requester->probe.deadline);
+	if (qp->responder->is_owed && qp->responder->behind_until)
+		deadline = earlier(deadline, qp->responder->behind_until);
 	if (qp->send_cq)
 		deadline = earlier(deadline, cq_event_at(qp->send_cq));
 	if (recv_cq && recv_cq != qp->send_cq)

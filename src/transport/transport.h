@@ -59,8 +59,11 @@ void transport_ask_again(struct qp *qp);
 /* Whether the peer waits for an answer that could not leave yet. */
 bool transport_owes(const struct qp *qp);
 
-/* It has an ACK to send and nothing else. */
+/* It has an ACK to send, and no other answer. */
 bool transport_owes_ack_alone(const struct qp *qp);
+
+/* More of the peer's message is to come. */
+bool transport_is_amid(const struct qp *qp);
 
 /*
  * Before the QP goes: repeats its last ACK. Programs end when they have what they want; if the ACK

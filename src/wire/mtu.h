@@ -33,14 +33,17 @@ static inline int mtu_code(uint32_t bytes)
 }
 
 /*
- * The code for an interface MTU: what is left beside the longest that can stand around a payload:
- * IPv6 40, UDP 8, BTH 12, XRCETH 4, RETH 16, immediate 4, ICRC 4. 1500 gives 1024, 9000 gives 4096.
+ * So much longer than its payload a packet may be that has an ACK before it (OPCODE_ACK_AND): BTH
+ * 12, RETH 16, immediate 4, ICRC 4.
  */
-enum { MTU_OVERHEAD = 88 };
+enum { MTU_CARRIER = 12 + 16 + 4 + 4 };
 
-/* So much longer than its payload a packet may be that has an ACK before it (OPCODE_ACK_AND): what
- * is left beside IPv6, UDP, and BTH and AETH of the ACK. */
-enum { MTU_CARRIER = MTU_OVERHEAD - 40 - 8 - 12 - 4 };
+/*
+ * The code for an interface MTU: what is left beside the longest that can stand around a payload:
+ * IPv6 40, UDP 8, BTH and AETH of such an ACK, and the packet. (XRCETH has room in that: no ACK
+ * goes before it.) 1500 gives 1024, 9000 gives 4096.
+ */
+enum { MTU_OVERHEAD = 40 + 8 + 12 + 4 + MTU_CARRIER };
 
 static inline int mtu_code_of_interface(uint32_t interface_mtu)
 {

@@ -56,6 +56,7 @@ static void ack_with_reply(const union ibv_gid *from, const union ibv_gid *to)
 	pair.av.carrier_max = 1024 + MTU_CARRIER;
 	assert_int_equal(datagrams_of_reply(&pair, 8), 1);
 	assert_int_equal(datagrams_of_reply(&pair, 1024), 1);
+	assert_int_equal(datagrams_of_reply(&pair, RETH_BYTES + IMMDT_BYTES + 1024), 1);
 	assert_int_equal(datagrams_of_reply(&pair, 2048), 2);
 	pair_close(&pair);
 }
@@ -83,6 +84,30 @@ static void test_a_reply_with_an_ack_begins_a_batch(void **state)
 	assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
 	for (int i = 0; i < 3; i++)
 		assert_kept(i + 1, i, 8);
+	pair_close(&pair);
+}
+
+static void test_an_ack_behind_whole_packets_leaves_in_the_same_send(void **state)
+{
+	struct pair pair;
+	int delivered = 0;
+
+	kept_count = 0;
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	for (int i = 0; i < 3; i++)
+		assert_true(put(pair.a, &pair.av, DEST_QP, i, 1024));
+	put_ack(pair.a, &pair.av);
+	assert_true(udp_link_flush(pair.a));
+	while (kept_count < 4) {
+		pair.b->receiver.batch = 1;
+		assert_true(udp_receive(pair.b, pair.fd, &ipv4_b, keep, &delivered) >= 0);
+	}
+	assert_int_equal(counters_of(pair.b).receives, 1);
+	for (int i = 0; i < 3; i++)
+		assert_kept(i, i, 1024);
+	assert_int_equal(kept[3].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+	assert_int_equal(kept[3].packet.length, BTH_BYTES + AETH_BYTES);
 	pair_close(&pair);
 }
 
@@ -219,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_an_ack_and_the_reply_are_one_packet_to_ours),
 	    cmocka_unit_test(test_a_reply_with_an_ack_begins_a_batch),
+	    cmocka_unit_test(test_an_ack_behind_whole_packets_leaves_in_the_same_send),
 	    cmocka_unit_test(test_a_run_goes_on_with_the_packet_before_it),
 	    cmocka_unit_test(test_packets_to_ours_are_filled_up_to_the_length_of_a_run),
 	    cmocka_unit_test(test_messages_to_ours_are_one_run_wherever_it_begins),

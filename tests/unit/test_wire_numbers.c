@@ -104,6 +104,9 @@ static void test_mtu_codes(void **state)
 	assert_int_equal(mtu_code_of_interface(9000), 5);
 	assert_int_equal(mtu_code_of_interface(65536), 5);
 	assert_int_equal(mtu_code_of_interface(60), 0);
+	/* IPv6, UDP, an ACK, and a WRITE with immediate */
+	assert_int_equal(mtu_code_of_interface(40 + 8 + 12 + 4 + 12 + 16 + 4 + 4096 + 4), 5);
+	assert_int_equal(mtu_code_of_interface(40 + 8 + 12 + 4 + 12 + 16 + 4 + 4096 + 3), 4);
 }
 
 int main(void)
