@@ -248,12 +248,12 @@ static bool is_reach(const struct ibv_send_wr *wr)
 static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
 				 bool *needs_doorbell)
 {
-	bool has_debt = transport_owes(qp);
+	bool has_answered;
 
 	if (!reachable_is_common(qp, wr->wr.rdma.rkey) || ++lane->glances % TURN_EVERY == 0)
 		return wr;
-	wr = express_reach(qp, wr, lane->clock, samehost_outbox(lane->samehost));
-	if (has_debt)
+	wr = express_reach(qp, wr, lane->clock, samehost_outbox(lane->samehost), &has_answered);
+	if (has_answered)
 		*needs_doorbell |= !samehost_is_heard(lane->samehost);
 	return wr;
 }

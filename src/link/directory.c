@@ -97,16 +97,48 @@ void directory_withdraw_mr(struct directory *directory, uint32_t rkey)
 
 /* ---- readers ---- */
 
-static bool copy(const struct entry *entry, uint64_t words[ENTRY_WORDS])
+/* The version that was copied, 0 if there is nothing, or it changed meanwhile. */
+static unsigned int copy(const struct entry *entry, uint64_t words[ENTRY_WORDS])
 {
 	unsigned int version = atomic_load_explicit(&entry->version, memory_order_acquire);
 
-	if (!version)
-		return false;
-	for (int i = 0; i < ENTRY_WORDS; i++)
+	for (int i = 0; version && i < ENTRY_WORDS; i++)
 		words[i] = atomic_load_explicit(&entry->words[i], memory_order_relaxed);
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&entry->version, memory_order_relaxed) == version;
+	return atomic_load_explicit(&entry->version, memory_order_relaxed) == version ? version : 0;
+}
+
+/* What is kept of the entry, as long as that is the same version. */
+static bool is_kept(const struct entry *entry, const void *kept, unsigned int version)
+{
+	return entry == kept && version &&
+	       atomic_load_explicit(&entry->version, memory_order_acquire) == version;
+}
+
+static bool read_qp(const struct entry *entry, struct directory_memo *memo)
+{
+	uint64_t words[ENTRY_WORDS];
+
+	if (is_kept(entry, memo->qp_entry, memo->qp_version))
+		return true;
+	memo->qp_entry = entry;
+	memo->qp_version = copy(entry, words);
+	if (memo->qp_version)
+		memcpy(&memo->qp, words, sizeof(memo->qp));
+	return memo->qp_version;
+}
+
+static bool read_mr(const struct entry *entry, struct directory_memo *memo)
+{
+	uint64_t words[ENTRY_WORDS];
+
+	if (is_kept(entry, memo->mr_entry, memo->mr_version))
+		return true;
+	memo->mr_entry = entry;
+	memo->mr_version = copy(entry, words);
+	if (memo->mr_version)
+		memcpy(&memo->mr, words, sizeof(memo->mr));
+	return memo->mr_version;
 }
 
 static bool qp_takes(const struct directory_qp *qp, const struct directory_question *question)
@@ -124,25 +156,28 @@ static bool mr_takes(const struct directory_mr *mr, const struct directory_quest
 	       question->addr - mr->iova <= mr->length - question->length;
 }
 
+bool directory_recall(const struct directory *directory, struct directory_memo *memo,
+		      const struct directory_question *question, struct directory_answer *answer)
+{
+	const struct directory_mr *mr = &memo->mr;
+
+	if (!read_qp(&directory->qps[qp_place(question->dest_qpn)], memo) ||
+	    !qp_takes(&memo->qp, question) ||
+	    !read_mr(&directory->mrs[mr_place(question->rkey)], memo) || !mr_takes(mr, question) ||
+	    mr->pd != memo->qp.pd)
+		return false;
+	answer->place = mr->base + (question->addr - mr->iova);
+	answer->commons = mr->commons;
+	answer->commons.offset += question->addr - mr->iova;
+	return true;
+}
+
 bool directory_ask(const struct directory *directory, const struct directory_question *question,
 		   struct directory_answer *answer)
 {
-	uint64_t words[ENTRY_WORDS];
-	struct directory_qp qp;
-	struct directory_mr mr;
+	struct directory_memo memo = {.qp_entry = NULL};
 
-	if (!copy(&directory->qps[qp_place(question->dest_qpn)], words))
-		return false;
-	memcpy(&qp, words, sizeof(qp));
-	if (!qp_takes(&qp, question) || !copy(&directory->mrs[mr_place(question->rkey)], words))
-		return false;
-	memcpy(&mr, words, sizeof(mr));
-	if (!mr_takes(&mr, question) || mr.pd != qp.pd)
-		return false;
-	answer->place = mr.base + (question->addr - mr.iova);
-	answer->commons = mr.commons;
-	answer->commons.offset += question->addr - mr.iova;
-	return true;
+	return directory_recall(directory, &memo, question, answer);
 }
 
 bool directory_is_common(const struct directory *directory, uint32_t rkey)

@@ -67,6 +67,20 @@ struct directory_answer {
 bool directory_ask(const struct directory *directory, const struct directory_question *question,
 		   struct directory_answer *answer);
 
+/*
+ * The same for who asks often: what was read last is kept, and read again when it has changed
+ * since. Zeroed: nothing is kept. A directory has memos of its own.
+ */
+struct directory_memo {
+	const void *qp_entry, *mr_entry; /* NULL: none */
+	unsigned int qp_version, mr_version;
+	struct directory_qp qp;
+	struct directory_mr mr;
+};
+
+bool directory_recall(const struct directory *directory, struct directory_memo *memo,
+		      const struct directory_question *question, struct directory_answer *answer);
+
 /* A guess, without any of that: whether what the rkey leads to lies in a file. */
 bool directory_is_common(const struct directory *directory, uint32_t rkey);
 

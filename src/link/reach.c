@@ -29,6 +29,7 @@ enum {
 
 struct reach {
 	const struct directory *directory;
+	struct directory_memo memo; /* of it */
 	struct commons *commons;
 	int memory_fd, lifeline;
 	pid_t pid;	      /* 0: no process_vm_*() */
@@ -213,7 +214,7 @@ enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assi
 	/* against the owner, who withdraws and then looks here: one of the two sees the other */
 	atomic_fetch_add(hazard, 1);
 	fence_behind_locked();
-	if (directory_ask(reach->directory, question, &answer))
+	if (directory_recall(reach->directory, &reach->memo, question, &answer))
 		result = do_it(reach, assist, question, &answer, op);
 	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
 	return result;

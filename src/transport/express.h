@@ -120,10 +120,11 @@ struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_s
 
 /*
  * The WRITEs and READs that such a list begins with, where the peer is a QP of another process and
- * its memory is mapped here: done at once. An ACK that is owed leaves first, as a record.
+ * its memory is mapped here: done at once. An ACK that is owed leaves first, as a record;
+ * *has_answered says so.
  */
 struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
-				  struct outbox *outbox);
+				  struct outbox *outbox, bool *has_answered);
 
 /* Takes a record in. False if it has to go by the general path, and then nothing has changed. */
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,

@@ -515,19 +515,22 @@ WHOLE struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct
 }
 
 /* No program sees the reply before its request has completed. */
-static bool answer(struct qp *qp, struct outbox *outbox)
+ASIDE static bool answer(struct qp *qp, struct outbox *outbox)
 {
-	return !responder_has_work(qp) || express_acknowledge(qp, outbox);
+	return is_idle(qp) && express_acknowledge(qp, outbox);
 }
 
 WHOLE struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
-					struct outbox *outbox)
+					struct outbox *outbox, bool *has_answered)
 {
 	uint64_t bytes = 0;
 
+	*has_answered = false;
 	if (!sq_try_begin(qp))
 		return wr;
-	if (is_idle(qp) && answer(qp, outbox))
+	if (responder_has_work(qp))
+		*has_answered = answer(qp, outbox);
+	if (*has_answered || !responder_has_work(qp))
 		while (wr && bytes < EXPRESS_REACH_BYTES && reach(qp, NULL, wr, now, &bytes))
 			wr = wr->next;
 	sq_commit(qp);

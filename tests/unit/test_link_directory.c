@@ -58,16 +58,23 @@ static int setup(void **state)
 	       !directory_publish_mr(directory, &mr);
 }
 
+static struct directory_memo memo;
+
 static int teardown(void **state)
 {
+	memset(&memo, 0, sizeof(memo));
 	return munmap(directory, directory_bytes());
 }
 
 static bool answers(const struct directory_question *question)
 {
-	struct directory_answer answer;
+	struct directory_answer answer = {.place = 0}, again = {.place = 0};
+	bool does = directory_ask(directory, question, &answer);
 
-	return directory_ask(directory, question, &answer);
+	/* who remembers what was there before hears the same */
+	assert_int_equal(directory_recall(directory, &memo, question, &again), does);
+	assert_memory_equal(&again, &answer, sizeof(answer));
+	return does;
 }
 
 static void who_fits_gets_the_place(void **state)

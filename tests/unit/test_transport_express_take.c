@@ -620,13 +620,15 @@ static struct ibv_send_wr *reach_by_b(struct pair *pair, struct ibv_send_wr *wr)
 {
 	static struct adapter_host host;
 	struct ibv_send_wr *rest;
+	bool owes = pair->b.qp->responder->is_owed, has_answered;
 	const struct adapter_host *before = pair->b.adapter.host;
 
 	host = *before;
 	host.reach = fake_reach;
 	pair->b.adapter.host = &host;
 	reaches = 0;
-	rest = express_reach(pair->b.qp, wr, 1, &pair->b.outbox);
+	rest = express_reach(pair->b.qp, wr, 1, &pair->b.outbox, &has_answered);
+	assert_int_equal(has_answered, owes && !pair->b.qp->responder->is_owed);
 	pair->b.adapter.host = before;
 	return rest;
 }
