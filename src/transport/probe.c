@@ -115,19 +115,6 @@ void probe_expire(struct qp *qp)
 			(requester->is_peer_ours || !requester->rd_count);
 }
 
-/* The WQE that a PSN in flight belongs to. */
-static uint32_t index_of(const struct qp *qp, uint32_t psn)
-{
-	uint32_t index = sq_head(qp);
-	const struct send_wqe *wqe;
-
-	for (;; index++) {
-		wqe = sq_wqe(&qp->sq, index);
-		if (!(wqe->flight & WQE_DONE) && psn_compare(wqe->last_psn, psn) >= 0)
-			return index;
-	}
-}
-
 /* The oldest: of a READ all that its request asked for, lest the peer know two of other borders;
  * but what it has answered in part goes packet by packet. */
 static uint32_t oldest_psns(const struct requester *requester, const struct send_wqe *wqe)
@@ -150,7 +137,7 @@ bool probe_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		probe->is_due = false;
 		return true;
 	}
-	index = index_of(qp, psn);
+	index = request_index(qp, psn);
 	if (is_oldest)
 		psns = oldest_psns(requester, sq_wqe(&qp->sq, index));
 	sent = request_repeat(qp, index, psn, psns, outbox);

@@ -154,7 +154,7 @@ static enum reason copy_payload(struct qp *qp, const struct send_wqe *wqe, uint6
 }
 
 /* SEND and WRITE, with or without more. */
-static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is_pressed,
+static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool asks,
 			      struct outbox *outbox, uint32_t *bytes)
 {
 	const struct operations *operations = operations_of(wqe->opcode);
@@ -168,7 +168,7 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool is
 	uint8_t *to;
 
 	wire.bth = bth_of(qp, transport_of(qp) | operation, requester->psn);
-	wire.bth.ack_req = qp_is_reliable(qp) && (is_last || is_pressed);
+	wire.bth.ack_req = asks;
 	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
 			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
 	wire.bth.fecn =
@@ -302,12 +302,24 @@ static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct
 	return sent;
 }
 
-enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, struct outbox *outbox,
+enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool asks, struct outbox *outbox,
 		       uint32_t *bytes)
 {
 	if (has_payload(wqe->opcode))
-		return send_payload(qp, wqe, is_pressed, outbox, bytes);
+		return send_payload(qp, wqe, asks, outbox, bytes);
 	return send_answered(qp, wqe, outbox, bytes);
+}
+
+uint32_t request_index(const struct qp *qp, uint32_t psn)
+{
+	uint32_t index = sq_head(qp);
+	const struct send_wqe *wqe;
+
+	for (;; index++) {
+		wqe = sq_wqe(&qp->sq, index);
+		if (!(wqe->flight & WQE_DONE) && psn_compare(wqe->last_psn, psn) >= 0)
+			return index;
+	}
 }
 
 enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,

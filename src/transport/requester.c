@@ -134,14 +134,77 @@ static uint32_t window_with(struct requester *requester, const struct send_wqe *
 	return requester->window.packets;
 }
 
-/* How many packets may go before one has to ask for an ACK. */
+/* Such a peer tells at once what is missing, and packets take their time to come there. */
+static bool is_stream_to_ours(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	return requester->is_peer_ours && requester->probe.is_far && !requester->recovery &&
+	       requester->psn == requester->end && !qp->attr.rate_limit;
+}
+
+/* How many packets go out at most from one that asks for an ACK to the next. */
+static uint32_t ack_interval(const struct qp *qp)
+{
+	return window_ack_interval(&qp->requester->window,
+				   is_stream_to_ours(qp) ? ACK_INTERVAL_OURS : ACK_INTERVAL);
+}
+
+/* The message behind this one can begin at once. */
+static bool is_next_sure(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t next = qp->requester->current + 1;
+
+	if (qp->requester->psn != wqe->last_psn)
+		return true;
+	if (next == sq_tail(qp))
+		return false;
+	wqe = sq_wqe(&qp->sq, next);
+	return (wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_RDMA_WRITE) &&
+	       wqe->length > qp->mtu && may_start(qp, wqe);
+}
+
+/*
+ * An ACK costs its sender as much as a batch of packets does. In a stream the end of a message, or
+ * of the first segmented send of a turn, need not ask for one: what follows in the same turn does.
+ */
+static bool may_leave_asking(const struct qp *qp, const struct send_wqe *wqe, uint32_t room,
+			     bool is_run_full)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t more = is_run_full ? RUN_BYTES / qp->mtu + 1 : 1;
+
+	return is_stream_to_ours(qp) && !is_small(wqe) && !requester->has_credits &&
+	       !(is_run_full && requester->turn_bytes) &&
+	       requester_in_flight(requester) + 1 + more <= room && is_next_sure(qp, wqe);
+}
+
+static bool is_run_full(const struct qp *qp)
+{
+	return qp->requester->run_bytes + qp->mtu >= RUN_BYTES;
+}
+
+/* Whether the next packet is to ask for an ACK. */
+static bool has_to_ask(const struct qp *qp, const struct send_wqe *wqe, uint32_t room)
+{
+	const struct requester *requester = qp->requester;
+	bool is_full = is_run_full(qp);
+
+	if (requester_in_flight(requester) + 1 >= room ||
+	    requester->since_ack_req + 1 >= ack_interval(qp))
+		return true;
+	if (!is_full && requester->psn != wqe->last_psn)
+		return false;
+	return !may_leave_asking(qp, wqe, room, is_full);
+}
+
+/* How many packets may go before one may have to ask for an ACK. */
 static uint32_t unpressed(const struct qp *qp, uint32_t in_flight, uint32_t room)
 {
 	const struct requester *requester = qp->requester;
-	uint32_t interval = window_ack_interval(&requester->window), count = 0;
+	uint32_t interval = ack_interval(qp), count = 0;
 
-	if (in_flight + 1 < room && requester->since_ack_req + 1 < interval &&
-	    requester->run_bytes + qp->mtu < RUN_BYTES)
+	if (in_flight + 1 < room && requester->since_ack_req + 1 < interval && !is_run_full(qp))
 		count = (RUN_BYTES - requester->run_bytes - qp->mtu) / (qp->mtu + BTH_BYTES);
 	if (count > room - in_flight - 1)
 		count = room - in_flight - 1;
@@ -171,9 +234,7 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	uint32_t in_flight = requester_in_flight(requester), first = requester->psn;
 	uint32_t room = window_with(requester, wqe);
 	bool is_probe = is_beyond_credits(requester, wqe);
-	bool is_pressed = is_probe || in_flight + 1 >= room ||
-			  requester->run_bytes + qp->mtu >= RUN_BYTES ||
-			  requester->since_ack_req + 1 >= window_ack_interval(&requester->window);
+	bool asks, leaves_asking;
 	enum sent sent;
 
 	if (is_probe && in_flight)
@@ -182,11 +243,15 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 		return SENT_WAIT;
 	if (requester->recovery && psn_into(requester->psn, requester->una) >= RECOVERY_SPAN)
 		return SENT_WAIT;
-	if (!is_pressed && send_burst(qp, wqe, unpressed(qp, in_flight, room), outbox, now, bytes))
+	asks = is_probe || has_to_ask(qp, wqe, room);
+	if (!asks && send_burst(qp, wqe, unpressed(qp, in_flight, room), outbox, now, bytes))
 		return SENT;
-	sent = request_send(qp, wqe, is_pressed, outbox, bytes);
+	leaves_asking = !asks && (is_run_full(qp) || requester->psn == wqe->last_psn);
+	sent = request_send(qp, wqe, asks, outbox, bytes);
 	if (sent != SENT)
 		return sent;
+	requester->is_unasked =
+	    requester->since_ack_req && (requester->is_unasked || leaves_asking);
 	if (!is_small(wqe))
 		requester->large_end = requester->psn;
 	retry_start_timer(qp, now);
@@ -354,13 +419,40 @@ static bool ends_soon(const struct qp *qp)
 	       psn_into(wqe->last_psn, requester->psn) < SOON_PACKETS;
 }
 
+/*
+ * What was to ask in place of another has not left after all: the work request behind could not be
+ * begun, or its memory is gone. The last packet goes once more, and asks. False: the outbox is
+ * full.
+ */
+static bool ask_at_last(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	struct requester *requester = qp->requester;
+	uint32_t last = psn_add(requester->psn, -1);
+	enum sent sent;
+
+	if (!requester->is_unasked || !requester_is_alive(qp))
+		return true;
+	if (!requester->since_ack_req || requester->una == requester->psn ||
+	    requester->psn != requester->end) {
+		requester->is_unasked = false;
+		return true;
+	}
+	sent = request_repeat(qp, request_index(qp, last), last, 1, outbox);
+	if (sent == SENT_FULL)
+		return false;
+	requester->is_unasked = false;
+	if (sent == SENT_FAILED)
+		requester_settle(qp, now);
+	return true;
+}
+
 bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
-	uint32_t bytes = 0, spent = 0;
+	uint32_t bytes = 0;
 	enum sent sent;
 
-	requester->run_bytes = 0;
+	requester->run_bytes = requester->turn_bytes = 0;
 	requester->rate_deadline = NO_DEADLINE;
 	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now) || !retry_on_deadline(qp, now))
 		return false;
@@ -382,14 +474,14 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		bytes = 0;
 		if (sent != SENT || requester->run_bytes < RUN_BYTES || ends_soon(qp))
 			continue;
-		spent += requester->run_bytes;
+		requester->turn_bytes += requester->run_bytes;
 		requester->run_bytes = 0;
-		if (spent >= TURN_BYTES)
+		if (requester->turn_bytes >= TURN_BYTES)
 			return true;
 		if (waits_for_more(qp))
 			break;
 	} while (sent == SENT && requester_is_alive(qp));
 	if (requester_is_alive(qp))
 		tell_drained(qp);
-	return false;
+	return !ask_at_last(qp, now, outbox);
 }

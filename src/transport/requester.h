@@ -78,6 +78,8 @@ struct requester {
 
 	struct pace pace;	/* UC, UD */
 	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
+	uint32_t turn_bytes;	/* and before that */
+	bool is_unasked;	/* who would have asked for an ACK left that to a packet behind */
 	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
 	uint8_t signs_left;	/* requests that may still ask what the peer is */
@@ -173,10 +175,13 @@ enum sent {
 /* Checks a WQE and gives it its PSNs. SENT, or SENT_FAILED. */
 enum sent request_begin(struct qp *qp, struct send_wqe *wqe);
 
-/* The packet at requester->psn. `bytes` is what it costs of a turn, `is_pressed` makes it ask for
- * an ACK. */
-enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool is_pressed, struct outbox *outbox,
+/* The packet at requester->psn. `bytes` is what it costs of a turn, one that `asks` wants an
+ * ACK. */
+enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool asks, struct outbox *outbox,
 		       uint32_t *bytes);
+
+/* The WQE that a PSN in flight belongs to. */
+uint32_t request_index(const struct qp *qp, uint32_t psn);
 
 /* The `psns` at requester->psn once more; not for the first time. */
 enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,

@@ -107,7 +107,7 @@ static void executed(struct arrival *arrival)
 
 	responder->psn = psn_next(last);
 	responder->has_told = responder->is_unready = false;
-	responder->has_acknowledged = is_message && wire->bth.ack_req;
+	responder->has_acknowledged = is_message && (wire->bth.ack_req || message_ends(wire));
 	if (message_ends(wire))
 		responder->msn = (responder->msn + 1) & PSN_MASK;
 	if (!is_message)

@@ -104,7 +104,7 @@ struct responder {
 	bool is_reporting;     /* the peer is to hear of `requests` */
 	bool is_unready;       /* an RNR NAK is on its way */
 	bool owes_sign;	       /* the peer has asked what we are */
-	bool has_acknowledged; /* the last request was a SEND or WRITE, and an ACK answered it */
+	bool has_acknowledged; /* the last request was a SEND's or WRITE's end, or asked */
 	uint32_t job_count;    /* of `jobs` */
 	struct hold *requests; /* that came behind a gap, from a peer of ours; NULL: none */
 	uint32_t waiting_count;

@@ -31,6 +31,7 @@ enum {
 	WINDOW_SMALL_BYTES = 1024, /* what a small packet has of payload, at most */
 	WINDOW_FAR_PACKETS = 1536, /* the most over a long way, whatever its speed */
 	ACK_INTERVAL = 32,	   /* packets at most between two that ask for an ACK */
+	ACK_INTERVAL_OURS = 128,   /* of a stream to who tells at once what is missing */
 };
 
 struct window {
@@ -82,12 +83,13 @@ void window_marked(struct window *window, uint32_t end);
 /* Nothing came back in time. */
 void window_timed_out(struct window *window, uint32_t end);
 
-/* How many packets go out at most between two that ask for an ACK: two answers a window. */
-static inline uint32_t window_ack_interval(const struct window *window)
+/* How many packets go out at most between two that ask for an ACK, `most` or fewer: two answers a
+ * window. */
+static inline uint32_t window_ack_interval(const struct window *window, uint32_t most)
 {
 	uint32_t half = (window->packets + 1) / 2;
 
-	return half < ACK_INTERVAL ? half : ACK_INTERVAL;
+	return half < most ? half : most;
 }
 
 #endif

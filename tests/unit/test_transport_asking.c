@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which packets of a stream ask for an ACK. */
+#include "transport_pair.h"
+
+enum { LENGTH = 3000, WRITES = 3 }; /* of three packets each */
+
+static struct pair_options options;
+
+static int set_up(void **state)
+{
+	options = default_options;
+	*state = pair_connected(&options);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	pair_free(*state);
+	return 0;
+}
+
+/* One message and its ACK: then both know. */
+static void meet(struct pair *pair)
+{
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 99, 0, 8);
+	pair_run(pair);
+	side_expect(&pair->a, 99, IBV_WC_SUCCESS);
+	pair_expect_trace(pair, "A WRITE_ONLY 0 ack\n"
+				"B ACK 0\n");
+}
+
+static void write_many(struct pair *pair)
+{
+	for (int i = 0; i < WRITES; i++)
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, i, 0, LENGTH);
+	pair_run(pair);
+	for (int i = 0; i < WRITES; i++)
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+}
+
+static void the_last_message_of_a_turn_asks(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	write_many(pair);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3\n"
+				"A WRITE_FIRST 4\nA WRITE_MIDDLE 5\nA WRITE_LAST 6\n"
+				"A WRITE_FIRST 7\nA WRITE_MIDDLE 8\nA WRITE_LAST 9 ack\n"
+				"B ACK 9\n");
+}
+
+static void a_message_that_is_alone_asks(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3 ack\n"
+				"B ACK 3\n");
+}
+
+/* They may take an ACK for each message for granted. */
+static void each_message_to_another_make_asks(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->are_strangers = true;
+	meet(pair);
+	write_many(pair);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3 ack\n"
+				"A WRITE_FIRST 4\nA WRITE_MIDDLE 5\nA WRITE_LAST 6 ack\n"
+				"A WRITE_FIRST 7\nA WRITE_MIDDLE 8\nA WRITE_LAST 9 ack\n"
+				"B ACK 9\n");
+}
+
+/* A READ goes when it may, and says nothing of when. */
+static void a_message_before_a_read_asks(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
+	side_request(&pair->a, IBV_WR_RDMA_READ, 2, 8192, 8);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3 ack\n"
+				"A READ_REQUEST 4 ack\n"
+				"B READ_RESPONSE_ONLY 4\n");
+}
+
+static void write_from_nowhere(struct side *side, uint64_t wr_id)
+{
+	const struct side *peer = &side->pair->b;
+	struct ibv_sge sge = side_sge(side, 0, LENGTH);
+	struct ibv_send_wr wr = {
+	    .wr_id = wr_id,
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .wr.rdma = {.remote_addr = (uintptr_t)peer->memory, .rkey = peer->mr->rkey},
+	};
+
+	sge.lkey ^= 1;
+	side_post(side, &wr);
+}
+
+/* The failed one completes behind the other, which needs its ACK for that; so its end goes again.
+ */
+static void what_was_to_ask_and_can_not_leave_is_replaced(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
+	write_from_nowhere(&pair->a, 2);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_LOC_PROT_ERR);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3\n"
+				"A WRITE_LAST 3 ack\n"
+				"B ACK 3\n");
+}
+
+/* Nor is it forgotten while the outbox is full. */
+static void a_full_outbox_only_puts_it_off(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
+	write_from_nowhere(&pair->a, 2);
+	for (pair->room = 3; pair->room;)
+		side_turn(&pair->a);
+	side_turn(&pair->a);
+	assert_true(pair->a.is_scheduled);
+	pair->room = UINT32_MAX;
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_LOC_PROT_ERR);
+	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3\n"
+				"A WRITE_LAST 3 ack\n"
+				"B ACK 3\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(the_last_message_of_a_turn_asks),
+	    TEST(a_message_that_is_alone_asks),
+	    TEST(each_message_to_another_make_asks),
+	    TEST(a_message_before_a_read_asks),
+	    TEST(what_was_to_ask_and_can_not_leave_is_replaced),
+	    TEST(a_full_outbox_only_puts_it_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
