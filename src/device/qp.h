@@ -84,10 +84,14 @@ struct send_queue {
 	size_t stride;
 	uint32_t max_wr, max_sge, max_inline;
 	uint32_t ring_mask; /* its size, a power of two, less one: max_wr, or more with `own` */
-	atomic_uint own;    /* WQEs of the adapter's own: rendezvous of tag matching */
-	atomic_uint head;   /* oldest not complete; free-running; written under the lane's lock */
-	uint32_t next;	    /* behind the last one built but not published */
-	atomic_uint tail;   /* next to post; free-running; the release that publishes a WQE */
+	/* Index of the WQE that stands first in the ring: a queue that was empty begins there
+	 * again, so who has one message at a time touches the same memory for each. Changed by who
+	 * posts, while there is none. */
+	atomic_uint base;
+	atomic_uint own;  /* WQEs of the adapter's own: rendezvous of tag matching */
+	atomic_uint head; /* oldest not complete; free-running; written under the lane's lock */
+	uint32_t next;	  /* behind the last one built but not published */
+	atomic_uint tail; /* next to post; free-running; the release that publishes a WQE */
 };
 
 struct qp {
@@ -161,7 +165,18 @@ static inline bool qp_is_xrc(const struct qp *qp)
 
 static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)
 {
-	return (struct send_wqe *)(sq->ring + (size_t)(index & sq->ring_mask) * sq->stride);
+	uint32_t at = index - atomic_load_explicit(&sq->base, memory_order_relaxed);
+
+	return (struct send_wqe *)(sq->ring + (size_t)(at & sq->ring_mask) * sq->stride);
+}
+
+/* Where the next message's stands most likely: if the last one found the queue empty, so will it.
+ */
+static inline const struct send_wqe *sq_next_wqe(const struct send_queue *sq)
+{
+	uint32_t at = sq->next - atomic_load_explicit(&sq->base, memory_order_relaxed);
+
+	return sq_wqe(sq, at == 1 ? sq->next - at : sq->next);
 }
 
 /*

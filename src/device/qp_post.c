@@ -15,17 +15,25 @@
 
 /* ---- the steps ---- */
 
+/* Whoever sees the new tail sees the new base. */
+static void begin(struct send_queue *sq)
+{
+	sq->next = atomic_load_explicit(&sq->tail, memory_order_relaxed);
+	if (atomic_load_explicit(&sq->head, memory_order_acquire) == sq->next)
+		atomic_store_explicit(&sq->base, sq->next, memory_order_relaxed);
+}
+
 void sq_begin(struct qp *qp)
 {
 	spin_lock(&qp->sq.lock);
-	qp->sq.next = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+	begin(&qp->sq);
 }
 
 bool sq_try_begin(struct qp *qp)
 {
 	if (!spin_try(&qp->sq.lock))
 		return false;
-	qp->sq.next = atomic_load_explicit(&qp->sq.tail, memory_order_relaxed);
+	begin(&qp->sq);
 	return true;
 }
 

@@ -296,7 +296,7 @@ void express_note_lines(const struct qp *qp, const void *host, struct express_li
 	    .qp = (const char *)qp,
 	    .requester = (const char *)qp->requester,
 	    .responder = (const char *)qp->responder,
-	    .wqe = (const char *)sq_wqe(&qp->sq, qp->sq.next),
+	    .wqe = (const char *)sq_next_wqe(&qp->sq),
 	};
 }
 

@@ -200,6 +200,31 @@ static void nothing_of_an_aborted_batch_is_posted(void **state)
 	qp_end(qp);
 }
 
+/* Who waits for each message touches the same memory for each; and while something is left, all
+ * stand apart, wherever the queue began. */
+static void a_queue_that_has_run_empty_begins_at_its_first_place(void **state)
+{
+	struct qp *qp = qp_ready(IBV_QPT_RC);
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND);
+
+	for (uint64_t i = 0; i < 9; i++) {
+		wr.wr_id = i;
+		assert_int_equal(post(qp, &wr), 0);
+		assert_ptr_equal(last_wqe(qp), qp->sq.ring);
+		assert_ptr_equal(sq_next_wqe(&qp->sq), qp->sq.ring);
+		qp->sq.head++;
+	}
+	for (uint64_t i = 9; i < 40; i++) {
+		wr.wr_id = i;
+		assert_int_equal(post(qp, &wr), 0);
+		for (uint32_t at = qp->sq.head; at != qp->sq.tail; at++)
+			assert_int_equal(sq_wqe(&qp->sq, at)->wr_id, at);
+		if (qp->sq.tail - qp->sq.head == 4)
+			qp->sq.head += i % 4 + 1;
+	}
+	qp_end(qp);
+}
+
 /* ---- refusals ---- */
 
 static void a_full_queue_refuses(void **state)
@@ -402,6 +427,7 @@ int main(void)
 	    POST_TEST(a_list_stops_at_its_first_bad_one),
 	    POST_TEST(a_message_of_no_bytes_is_posted),
 	    POST_TEST(nothing_of_an_aborted_batch_is_posted),
+	    POST_TEST(a_queue_that_has_run_empty_begins_at_its_first_place),
 	    POST_TEST(a_full_queue_refuses),
 	    POST_TEST(states_before_rts_take_no_sends_and_reset_no_receives),
 	    POST_TEST(each_type_takes_its_opcodes_and_no_others),
