@@ -64,5 +64,5 @@ void congestion_told(struct qp *qp)
 	struct requester *requester = qp->requester;
 
 	requester->counters.congestion++;
-	window_marked(&requester->window, requester->end);
+	window_marked(&requester->window, &requester->probe.rtt, requester->end);
 }

@@ -10,7 +10,9 @@ enum {
 	TOLERANT_FROM = 8,    /* packets; many QPs share what room a receiver has */
 	SAMPLES = 4,	      /* round trips, before the shortest is taken for the way's */
 	STEPS_MAX = 16,
-	SURE = 3, /* long round trips in a row */
+	SURE = 3,	     /* long round trips in a row */
+	MARK_SHARE_MAX = 4,  /* a mark takes one part of the window in so many, at most, */
+	MARK_SHARE_MIN = 16, /* and at least */
 };
 
 /* Packets that wait so long, and a sixteenth of the round trip, wait for each other; less is what
@@ -143,12 +145,24 @@ void window_timed(struct window *window, const struct rtt *rtt, uint64_t sample,
 	}
 }
 
-/* A quarter less, once a round: nothing is lost yet. */
-void window_marked(struct window *window, uint32_t end)
+/* How many packets of the window wait, as far as is known; not all of them, not none. */
+static uint32_t waiting(const struct window *window, const struct rtt *rtt)
+{
+	uint32_t most = window->packets / MARK_SHARE_MAX, least = window->packets / MARK_SHARE_MIN;
+
+	if (!rtt->least || rtt->smoothed < rtt->least)
+		return most;
+	return at_least(
+	    at_most(window->packets * (rtt->smoothed - rtt->least) / rtt->smoothed, most), least);
+}
+
+/* Once a round, and by what waits, as nothing is lost yet: over a long way that is little of all
+ * that is on the way. */
+void window_marked(struct window *window, const struct rtt *rtt, uint32_t end)
 {
 	if (window->is_recovering)
 		return;
-	window->packets = at_least(window->packets * 3 / 4, 2);
+	window->packets = at_least(window->packets - waiting(window, rtt), 2);
 	window->threshold = window->packets;
 	window->grown = 0;
 	window->recover = end;

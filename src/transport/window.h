@@ -78,7 +78,7 @@ void window_timed(struct window *window, const struct rtt *rtt, uint64_t sample,
 		  uint64_t now);
 
 /* Something before `end` found a long queue. */
-void window_marked(struct window *window, uint32_t end);
+void window_marked(struct window *window, const struct rtt *rtt, uint32_t end);
 
 /* Nothing came back in time. */
 void window_timed_out(struct window *window, uint32_t end);

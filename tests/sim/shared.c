@@ -109,7 +109,7 @@ static uint64_t share(enum ibv_wr_opcode opcode, uint64_t late, bool has_marks)
 		      (unsigned long long)stats->longest_queue / 1024,
 		      (unsigned long long)stats->crowded, (unsigned long long)stats->marked);
 	assert_true(fairness >= 0.9);
-	assert_true(used >= 0.8);
+	assert_true(used >= 0.96);
 	assert_int_equal(stats->crowded, 0);
 	assert_true(stats->longest_queue < LINE_ROOM / 2);
 	assert_int_equal(stats->marked > 0, has_marks);

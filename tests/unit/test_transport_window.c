@@ -185,6 +185,38 @@ static void a_timeout_starts_from_one(void **state)
 	assert_int_equal(window.threshold, NEAR / 2);
 }
 
+static void set_window(uint32_t packets)
+{
+	window.packets = window.threshold = packets;
+	window.is_recovering = false;
+}
+
+/* A mark takes what waits: a sixteenth at least, a quarter at most or if nothing is known. */
+static void a_mark_takes_what_waits(void **state)
+{
+	static const struct {
+		uint64_t least, smoothed;
+		uint32_t left;
+	} cases[] = {
+	    {0, 0, 750},	{20 * MS, 20 * MS, 938}, {20 * MS, 25 * MS, 800},
+	    {MS, 25 * MS, 750}, {20 * MS, 19 * MS, 750}, /* it has just become longer */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rtt.least = cases[i].least;
+		rtt.smoothed = cases[i].smoothed;
+		set_window(1000);
+		window_marked(&window, &rtt, psn_add(una, 1000));
+		assert_int_equal(window.packets, cases[i].left);
+		window_marked(&window, &rtt, psn_add(una, 1000)); /* of the same round */
+		assert_int_equal(window.packets, cases[i].left);
+		assert_int_equal(window.threshold, cases[i].left);
+	}
+	set_window(2);
+	window_marked(&window, &rtt, psn_add(una, 2));
+	assert_int_equal(window.packets, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
@@ -200,6 +232,7 @@ int main(void)
 	    TEST(it_shrinks_by_what_waits),
 	    TEST(now_and_then_it_begins_anew),
 	    TEST(a_way_may_become_longer),
+	    TEST(a_mark_takes_what_waits),
 	    TEST(a_timeout_starts_from_one),
 	};
 
