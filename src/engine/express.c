@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "device/adapter.h"
+#include "device/cq.h"
 #include "device/qp.h"
 #include "engine/express.h"
 #include "engine/lane.h"
@@ -285,17 +286,25 @@ static void taken(struct qp *qp, void *lane)
 	note(lane, qp->seat);
 }
 
-static bool accept(const struct packet *packet, void *adapter, void *data)
+static enum samehost_taken accept(const struct packet *packet, void *adapter, void *data)
 {
 	struct lane *lane = data;
 	struct glance glance = {(uint8_t)lane->index, lane->clock, taken, lane};
 
-	return transport_glance(adapter, packet, &glance);
+	return transport_glance(adapter, packet, &glance) ? SAMEHOST_TAKEN : SAMEHOST_LEFT;
 }
 
-static unsigned int take(struct lane *lane, bool *has_more)
+/* For who polls: what finds no room in its array would be stored, and comes with its next poll. */
+static enum samehost_taken accept_few(const struct packet *packet, void *adapter, void *data)
 {
-	unsigned int count = samehost_glance(lane->samehost, accept, lane, has_more);
+	enum samehost_taken taken = accept(packet, adapter, data);
+
+	return taken == SAMEHOST_TAKEN && cq_take_is_full() ? SAMEHOST_ENOUGH : taken;
+}
+
+static unsigned int take(struct lane *lane, samehost_accept accept_one, bool *has_more)
+{
+	unsigned int count = samehost_glance(lane->samehost, accept_one, lane, has_more);
 
 	lane->unanswered += count;
 	return count;
@@ -308,7 +317,7 @@ unsigned int express_look(struct lane *lane)
 
 	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return 0;
-	count = take(lane, &has_more);
+	count = take(lane, accept, &has_more);
 	catch_up(lane);
 	return count;
 }
@@ -323,7 +332,7 @@ static bool look(struct lane *lane, bool *did)
 	    lane->late_count > LATE_MAX || ++lane->glances % TURN_EVERY == 0)
 		return false;
 	lane->is_telling_later = true;
-	count = take(lane, &has_more);
+	count = take(lane, accept_few, &has_more);
 	if (count) {
 		lane->spared = SPARED_LOOKS;
 		*did = true;

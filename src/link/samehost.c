@@ -188,6 +188,11 @@ bool samehost_is_open(struct samehost *samehost, uint32_t slot, uint32_t way)
 	return samehost->states[slot][way] != WAY_ELSEWHERE;
 }
 
+static struct channel *channel_to(const struct samehost *samehost, uint32_t qpn)
+{
+	return samehost->way_to[qpn >> QPN_SLOT_SHIFT][samehost_way(qpn)];
+}
+
 /* False if the packet has to wait. Without a channel it goes elsewhere. */
 static bool choose(struct samehost *samehost, const struct av *av, uint32_t dest_qp,
 		   struct channel **channel)
@@ -310,12 +315,14 @@ static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_
 			     size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
-	struct channel *channel;
+	struct channel *channel = channel_to(samehost, dest_qp);
 
-	if (!choose(samehost, av, dest_qp, &channel) || !channel)
-		return NULL;
-	if (!has_address(channel, av) && !put_address(samehost, channel, av))
-		return NULL;
+	/* what has left by it with this address was of this host */
+	if (!channel || !has_address(channel, av)) {
+		if (!choose(samehost, av, dest_qp, &channel) || !channel ||
+		    !put_address(samehost, channel, av))
+			return NULL;
+	}
 	samehost->reserved = channel;
 	return ring_reserve(&channel->out, size);
 }
@@ -381,11 +388,6 @@ bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t 
 	const struct channel *channel = samehost->way_to[slot][way];
 
 	return channel && ring_is_taken(&channel->out);
-}
-
-static struct channel *channel_to(const struct samehost *samehost, uint32_t qpn)
-{
-	return samehost->way_to[qpn >> QPN_SLOT_SHIFT][samehost_way(qpn)];
 }
 
 bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn)
@@ -529,6 +531,7 @@ static unsigned int receive(struct channel *channel, samehost_find find, samehos
 /* What is not accepted stays. */
 static unsigned int glance(struct channel *channel, samehost_accept accept, void *data)
 {
+	enum samehost_taken taken;
 	unsigned int count = 0;
 	const void *bytes;
 	size_t length;
@@ -540,8 +543,12 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 			channel->packet.bth = bytes;
 			channel->packet.length = length;
 			channel->packet.is_express = true;
-			if (accept(&channel->packet, channel->owner, data))
+			taken = accept(&channel->packet, channel->owner, data);
+			if (taken == SAMEHOST_TAKEN)
 				continue;
+			count += taken == SAMEHOST_ENOUGH;
+			if (taken == SAMEHOST_ENOUGH)
+				break;
 		}
 		channel->in = before;
 		break;

@@ -135,7 +135,14 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
  * The same for records of the express path that `accept` takes, as far as such come first in each
  * ring. Their number; *has_more: something is left that is for samehost_receive().
  */
-typedef bool (*samehost_accept)(const struct packet *packet, void *owner, void *data);
+enum samehost_taken {
+	SAMEHOST_LEFT,
+	SAMEHOST_TAKEN,
+	SAMEHOST_ENOUGH, /* taken, and the rest of its ring may wait */
+};
+
+typedef enum samehost_taken (*samehost_accept)(const struct packet *packet, void *owner,
+					       void *data);
 unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
 			     bool *has_more);
 
