@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The middle of a long SEND or WRITE over RC, at its responder: most packets of a stream are such,
- * and differ in PSN and payload alone. What was checked when the message began holds, and is not
- * checked again; what can change from packet to packet is. Whatever is not so plain is left for the
- * pipeline (responder.c), and then nothing has changed.
+ * The middle of a long SEND or WRITE over RC, at its responder, and of the responses to a READ, at
+ * its requester: most packets of a stream are such, and differ in PSN and payload alone. What was
+ * checked when the message began holds, and is not checked again; what can change from packet to
+ * packet is. Whatever is not so plain is left for the pipeline (responder.c, completer.c), and then
+ * nothing has changed.
  */
 #include "device/access.h"
 #include "device/adapter.h"
@@ -83,23 +84,70 @@ static bool place_write(struct qp *qp, const uint8_t *payload)
 	return is_placed;
 }
 
-struct qp *middle_take(struct adapter *adapter, const struct packet *packet)
+static bool take_request(struct qp *qp, const struct packet *packet, enum message message)
 {
-	enum message message = message_of(packet);
 	const uint8_t *payload = packet->bth + BTH_BYTES;
-	struct responder *responder;
-	struct qp *qp;
+	struct responder *responder = qp->responder;
 
-	if (message == MESSAGE_NONE || !is_plain(packet))
-		return NULL;
-	qp = adapter_find_qp(adapter, bth_dest_qp(packet->bth));
-	if (!qp || !is_expected(qp, packet, message) ||
+	if (!is_expected(qp, packet, message) ||
 	    !(message == MESSAGE_SEND ? place_send(qp, payload) : place_write(qp, payload)))
-		return NULL;
-	responder = qp->responder;
+		return false;
 	responder->received += qp->mtu;
 	responder->psn = psn_next(responder->psn);
 	responder->has_acknowledged = false;
+	return true;
+}
+
+/* It is what the oldest READ waits for, and not the last that its request asked for. */
+static bool is_awaited(const struct qp *qp, const struct packet *packet)
+{
+	const struct requester *requester = qp->requester;
+
+	return requester_is_alive(qp) && qp->type == IBV_QPT_RC && qp->has_communicated &&
+	       requester->una == bth_psn(packet->bth) &&
+	       packet->length == BTH_BYTES + (size_t)qp->mtu && requester->rd_sent &&
+	       requester->rd_last[requester->rd_first] != requester->una &&
+	       psn_compare(requester->psn, requester->una) > 0 && !requester->recovery &&
+	       requester->rnr_deadline == NO_DEADLINE &&
+	       sq_wqe(&qp->sq, sq_head(qp))->opcode == IBV_WR_RDMA_READ &&
+	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) && is_from_peer(qp, packet);
+}
+
+static bool take_response(struct qp *qp, const struct packet *packet, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	const struct send_wqe *wqe;
+	struct sge_list list;
+	uint64_t offset;
+
+	if (!is_awaited(qp, packet))
+		return false;
+	wqe = sq_wqe(&qp->sq, sq_head(qp));
+	list = wqe_list(qp, wqe);
+	offset = (uint64_t)psn_into(requester->una, wqe->first_psn) * qp->mtu;
+	if (psn_compare(requester->una, wqe->first_psn) < 0 || offset + qp->mtu >= wqe->length ||
+	    payload_scatter(&list, &requester->scatter, offset, packet->bth + BTH_BYTES, qp->mtu))
+		return false;
+	requester->una = psn_next(requester->una);
+	window_acknowledged(&requester->window, 1, requester->una);
+	retry_progressed(qp, now);
+	if (transport_waits(qp))
+		qp->adapter->host->schedule(qp->adapter, qp);
+	return true;
+}
+
+struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now)
+{
+	bool is_response = packet->bth[0] == (TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE);
+	enum message message = message_of(packet);
+	struct qp *qp;
+
+	if ((message == MESSAGE_NONE && !is_response) || !is_plain(packet))
+		return NULL;
+	qp = adapter_find_qp(adapter, bth_dest_qp(packet->bth));
+	if (!qp ||
+	    !(is_response ? take_response(qp, packet, now) : take_request(qp, packet, message)))
+		return NULL;
 	qp->requester->counters.received_packets++;
 	qp->requester->counters.received_bytes += packet->length;
 	return qp;

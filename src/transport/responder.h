@@ -227,7 +227,7 @@ bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct 
 
 /* middle.c: the QP that the packet was for, where it is the middle of a message and plain; else
  * NULL, and nothing has changed. */
-struct qp *middle_take(struct adapter *adapter, const struct packet *packet);
+struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now);
 
 /* burst.c: the middle of a READ, of `most` packets at most. Bytes, 0 if one goes by itself. */
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,

@@ -386,7 +386,7 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 
 	if (packet->is_express)
 		return receive_express(adapter, packet, now, outbox);
-	qp = packet->length >= BTH_BYTES ? middle_take(adapter, packet) : NULL;
+	qp = packet->length >= BTH_BYTES ? middle_take(adapter, packet, now) : NULL;
 	if (qp)
 		return qp;
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK) {
