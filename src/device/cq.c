@@ -253,6 +253,8 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 		spin_unlock(&cq->lock);
 		return overrun(cq, !was_overrun, &cqe->wc);
 	}
+	if (!count_locked(cq))
+		cq->head = 0; /* in the cache, as one of the last that was used */
 	cq->ring[ring_index(cq, count_locked(cq))] = *cqe;
 	set_count(cq, count_locked(cq) + 1);
 	is_event = is_event_due(cq, cqe, is_solicited);
