@@ -134,13 +134,15 @@ static uint32_t window_with(struct requester *requester, const struct send_wqe *
 	return requester->window.packets;
 }
 
-/* Such a peer tells at once what is missing, and packets take their time to come there. */
+/* Such a peer tells at once what is missing, and packets take their time to come there. Over a long
+ * way ACKs are what tells how long it is: few of them would not part a line evenly. */
 static bool is_stream_to_ours(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 
 	return requester->is_peer_ours && requester->probe.is_far && !requester->recovery &&
-	       requester->psn == requester->end && !qp->attr.rate_limit;
+	       requester->psn == requester->end && !qp->attr.rate_limit &&
+	       !window_is_long(&requester->window);
 }
 
 /* How many packets go out at most from one that asks for an ACK to the next. */

@@ -64,6 +64,12 @@ static inline uint32_t window_smalls(const struct window *window)
 	return window->packets > WINDOW_MAX_PACKETS ? window->packets : WINDOW_MAX_PACKETS;
 }
 
+/* A long way's: it may open further than others. */
+static inline bool window_is_long(const struct window *window)
+{
+	return window->max > window->near_max;
+}
+
 /* `packets` more were acknowledged, up to but without `una`. */
 void window_acknowledged(struct window *window, uint32_t packets, uint32_t una);
 
