@@ -12,12 +12,21 @@
 #include "wire/gaps.h"
 #include "wire/mtu.h"
 
-bool recovery_asks(struct requester *requester)
+void recovery_ask(struct requester *requester, struct bth *bth)
 {
 	if (!requester->signs_left)
-		return false;
+		return;
 	requester->signs_left--;
-	return true;
+	bth->fecn = true;
+	bth->generation = GENERATION_OWN;
+}
+
+void recovery_reply(const struct qp *qp, struct bth *bth)
+{
+	if (!qp->responder->owes_sign)
+		return;
+	bth->becn = true;
+	bth->generation = GENERATION_OWN;
 }
 
 void recovery_sign(struct qp *qp, const struct bth *bth)
@@ -27,7 +36,8 @@ void recovery_sign(struct qp *qp, const struct bth *bth)
 	if (!qp->requester->is_peer_ours)
 		congestion_offer(qp);
 	qp->requester->is_peer_ours = true;
-	qp->av.carrier_max = mtu_bytes(qp->attr.path_mtu) + MTU_CARRIER;
+	if (bth->generation >= GENERATION_JOINS)
+		qp->av.carrier_max = mtu_bytes(qp->attr.path_mtu) + MTU_CARRIER;
 	qp->requester->signs_left = 0;
 	if (bth->fecn)
 		qp->responder->owes_sign = true;

@@ -7,7 +7,8 @@
  *
  * Other makes never see any of it. What each end is shows by two bits that RoCEv2 has no use for
  * and everybody ignores (9.2, A17): the first requests that ask for an ACK carry FECN, and the ACK
- * of one that knows what is meant carries BECN.
+ * of one that knows what is meant carries BECN. Beside them stands which generation it is of, as
+ * what its link takes has grown: to one that is older goes what that knows.
  */
 #ifndef TRANSPORT_RECOVERY_H
 #define TRANSPORT_RECOVERY_H
@@ -29,6 +30,13 @@ enum {
 	SIGN_TRIES = 32,
 };
 
+/* Of ends of ours: what each knows besides what those before it do. 3 bits. */
+enum recovery_generation {
+	GENERATION_RECOVERS, /* GAPS */
+	GENERATION_JOINS,    /* ACK_AND, FILLED */
+	GENERATION_OWN = GENERATION_JOINS,
+};
+
 /* A packet in the order of leaving. */
 struct departure {
 	uint32_t stamp, psn;
@@ -48,8 +56,9 @@ struct recovery {
 	uint64_t now;			    /* at the start of this turn */
 };
 
-/* The signs: of a request that leaves, of a packet that came in. */
-bool recovery_asks(struct requester *requester);
+/* The signs: of a request and of an answer that leave, of a packet that came in. */
+void recovery_ask(struct requester *requester, struct bth *bth);
+void recovery_reply(const struct qp *qp, struct bth *bth);
 void recovery_sign(struct qp *qp, const struct bth *bth);
 
 /* What a packet of the peer's says. False: recover otherwise. */

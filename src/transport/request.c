@@ -171,8 +171,10 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	wire.bth.ack_req = asks;
 	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
 			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
-	wire.bth.fecn =
-	    qp->type == IBV_QPT_UC ? pace_asks(qp) : wire.bth.ack_req && recovery_asks(requester);
+	if (qp->type == IBV_QPT_UC)
+		wire.bth.fecn = pace_asks(qp);
+	else if (asks)
+		recovery_ask(requester, &wire.bth);
 	wire.payload_length = is_last ? wqe->length - offset : qp->mtu;
 	wire.reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
 	wire.imm = be32toh(wqe->imm_data);
@@ -266,7 +268,7 @@ static enum sent send_psns(struct qp *qp, const struct send_wqe *wqe, uint32_t p
 
 	wire.bth = bth_of(qp, transport_of(qp) | operations_of(wqe->opcode)->only, requester->psn);
 	wire.bth.ack_req = true;
-	wire.bth.fecn = recovery_asks(requester);
+	recovery_ask(requester, &wire.bth);
 	wire.bth.is_twice = wqe->opcode == IBV_WR_FLUSH && requester->flushes_twice;
 	wire.xrceth = wqe->remote_srqn;
 	wire.payload_length = 0;

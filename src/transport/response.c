@@ -28,7 +28,7 @@ bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct 
 	wire.bth = bth_of(qp, transport_of(qp) | OP_ACKNOWLEDGE, psn);
 	wire.payload_length = 0;
 	wire.aeth = (struct aeth){syndrome, qp->responder->msn};
-	wire.bth.becn = qp->responder->owes_sign;
+	recovery_reply(qp, &wire.bth);
 	if (!packet_open(outbox, &qp->av, &wire))
 		return false;
 	packet_close(qp, outbox, &wire);
@@ -103,7 +103,7 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 	if (job->kind == JOB_READ)
 		wire.payload_length = job->left < qp->mtu ? job->left : qp->mtu;
 	wire.aeth = (struct aeth){AETH_ACK | AETH_CREDIT_NONE, job->msn};
-	wire.bth.becn = qp->responder->owes_sign;
+	recovery_reply(qp, &wire.bth);
 	wire.atomic_ack = job->original;
 	to = packet_open(outbox, &qp->av, &wire);
 	if (!to)

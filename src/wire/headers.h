@@ -47,8 +47,10 @@ struct bth {
 	bool fecn;
 	bool becn;
 	bool ack_req;
-	bool
-	    is_twice; /* of a FLUSH: its ICRC is Soft-RoCE's (icrc.h). On the wire a reserved bit */
+	/* Of the six reserved bits beside FECN and BECN: */
+	uint8_t
+	    generation; /* of a sign by which ends of ours know each other (transport/recovery.h) */
+	bool is_twice;	/* of a FLUSH: its ICRC is Soft-RoCE's (icrc.h) */
 	uint16_t pkey;
 	uint32_t dest_qp; /* 24 bits */
 	uint32_t psn;	  /* 24 bits */
@@ -60,7 +62,7 @@ static inline void bth_pack(uint8_t *p, const struct bth *bth)
 	p[1] =
 	    bth->solicited << 7 | bth->migreq << 6 | (bth->pad_count & 3) << 4 | (bth->tver & 0xf);
 	put_be16(p + 2, bth->pkey);
-	p[4] = bth->fecn << 7 | bth->becn << 6 | bth->is_twice;
+	p[4] = bth->fecn << 7 | bth->becn << 6 | (bth->generation & 7) << 3 | bth->is_twice;
 	put_be24(p + 5, bth->dest_qp);
 	p[8] = bth->ack_req << 7;
 	put_be24(p + 9, bth->psn);
@@ -76,6 +78,7 @@ static inline void bth_unpack(struct bth *bth, const uint8_t *p)
 	bth->pkey = get_be16(p + 2);
 	bth->fecn = p[4] >> 7;
 	bth->becn = p[4] >> 6 & 1;
+	bth->generation = p[4] >> 3 & 7;
 	bth->is_twice = p[4] & 1;
 	bth->dest_qp = get_be24(p + 5);
 	bth->ack_req = p[8] >> 7;

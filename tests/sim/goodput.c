@@ -41,7 +41,7 @@ struct course {
 static bool hide_signs(struct world *world, const struct parcel *parcel,
 		       const struct wire_packet *packet)
 {
-	((struct parcel *)parcel)->bytes[4] &= 0x3f;
+	((struct parcel *)parcel)->bytes[4] &= ~0xf8;
 	return false;
 }
 

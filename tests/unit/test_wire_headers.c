@@ -48,6 +48,10 @@ static void test_bth_flags_are_apart(void **state)
 	assert_int_equal(bytes[1], 0x05);
 	bth_pack(bytes, &(struct bth){.fecn = true});
 	assert_int_equal(bytes[4], 0x80);
+	bth_pack(bytes, &(struct bth){.generation = 5});
+	assert_int_equal(bytes[4], 0x28);
+	bth_pack(bytes, &(struct bth){.is_twice = true});
+	assert_int_equal(bytes[4], 0x01);
 	bth_pack(bytes, &(struct bth){.psn = 0xffffffff});
 	assert_int_equal(bytes[8], 0);
 	bth_set_ack_req(bytes);
@@ -61,6 +65,7 @@ static void test_reserved_bits_are_ignored(void **state)
 
 	bth_unpack(&bth, bytes);
 	assert_false(bth.fecn || bth.becn || bth.ack_req);
+	assert_int_equal(bth.generation, 7);
 }
 
 static void test_deth(void **state)

@@ -222,7 +222,7 @@ static inline void pair_commit_as(struct outbox *outbox, size_t size, bool is_ex
 	packet->is_express = is_express;
 	memcpy(packet->bytes, pair->scratch, size);
 	if (pair->are_strangers && !is_express)
-		packet->bytes[4] &= 0x3f; /* FECN, BECN */
+		packet->bytes[4] &= ~0xf8; /* the signs */
 	pair_trace(pair, side, packet);
 	if (pair->room != UINT32_MAX)
 		pair->room--;
