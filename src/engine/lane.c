@@ -55,12 +55,11 @@ static int open_descriptors(struct lane *lane)
 	return 0;
 }
 
-/* Connected sockets are new, and only for who asks for them. */
 static bool has_paths(void)
 {
 	const char *setting = getenv("VERBATIM_PATHS");
 
-	return setting && !strcmp(setting, "on");
+	return !setting || strcmp(setting, "off") != 0;
 }
 
 int lane_open(struct engine *engine, uint32_t index, struct lane **result)

@@ -44,6 +44,13 @@ enum {
 	PATH_HOT = PATH_WINDOW / 8,
 	PATH_COLD = PATH_WINDOW / 64,
 	PATH_PATIENCE_MAX = 1 << 16, /* windows, after paths that could not be opened */
+	PATH_DOUBTS = 8,
+	/* windows without a path: after one that was doubted soon, and so many times more if the
+	 * next one is, too; after one that has worked */
+	PATH_DOUBT = 16,
+	PATH_DOUBT_AGAIN = 16,
+	PATH_DOUBT_OLD = 4,
+	PATH_YOUNG = PATH_WINDOW, /* runs: who is doubted so soon may never have worked */
 };
 
 /* A socket that sends. */
@@ -76,6 +83,7 @@ struct udp_path {
 	struct udp_place to; /* `from` is NULL: there is none */
 	struct udp_way way;
 	uint32_t used; /* in this window */
+	uint32_t age;  /* runs in all, up to PATH_YOUNG */
 	bool is_dead;  /* it failed: closed as soon as no run is staged for it */
 };
 
@@ -84,8 +92,17 @@ struct udp_candidate {
 	uint32_t used;
 };
 
+/* Where a path led to that may not have worked: a filter on the way may know ports. */
+struct udp_doubt {
+	struct udp_place to; /* `from` is NULL: there is none */
+	uint32_t windows;    /* to come without a path */
+	uint32_t last;	     /* how many they were when they began, 0: it had worked */
+};
+
 /* The paths of a link (udp_path.c). */
 struct udp_paths {
+	struct udp_doubt doubts[PATH_DOUBTS];
+	uint32_t doubted; /* so often */
 	struct udp_path paths[PATHS_MAX];
 	struct udp_path *latest;
 	struct udp_candidate candidates[PATH_CANDIDATES];

@@ -120,6 +120,7 @@ void udp_paths_close(struct udp_paths *paths, const struct udp_address *from)
 		if (p->to.from && (!from || p->to.from == from))
 			path_close(paths, p);
 	memset(paths->candidates, 0, sizeof(paths->candidates));
+	memset(paths->doubts, 0, sizeof(paths->doubts));
 }
 
 static struct udp_path *find_free(struct udp_paths *paths)
@@ -140,6 +141,43 @@ static struct udp_candidate *find_hottest(struct udp_paths *paths)
 	return hottest->used >= PATH_HOT ? hottest : NULL;
 }
 
+static struct udp_doubt *find_doubt(struct udp_paths *paths, const struct udp_place *to)
+{
+	for (struct udp_doubt *d = paths->doubts; d < paths->doubts + PATH_DOUBTS; d++)
+		if (d->to.from && is_same_place(&d->to, to))
+			return d;
+	return NULL;
+}
+
+/*
+ * Nothing came back of what went by the path, or there: whether it is the path's fault, nobody
+ * knows. It is closed, and what follows goes as if there were none.
+ */
+static void doubt(struct udp_paths *paths, struct udp_path *path)
+{
+	struct udp_doubt *d = find_doubt(paths, &path->to);
+
+	if (!d) {
+		d = paths->doubts + paths->doubted++ % PATH_DOUBTS;
+		*d = (struct udp_doubt){.to = path->to};
+	}
+	if (path->age >= PATH_YOUNG)
+		d->last = 0;
+	else
+		d->last = d->last ? d->last * PATH_DOUBT_AGAIN : PATH_DOUBT;
+	if (d->last > PATH_PATIENCE_MAX)
+		d->last = PATH_PATIENCE_MAX;
+	d->windows = d->last ? d->last : PATH_DOUBT_OLD;
+	path->is_dead = true;
+}
+
+static bool is_doubted(struct udp_paths *paths, const struct udp_place *to)
+{
+	const struct udp_doubt *d = find_doubt(paths, to);
+
+	return d && d->windows;
+}
+
 /* A window is over, and nothing is staged: one path may go or come. */
 static void review(struct udp_paths *paths)
 {
@@ -151,8 +189,12 @@ static void review(struct udp_paths *paths)
 			path_close(paths, path);
 		path->used = 0;
 	}
+	for (struct udp_doubt *d = paths->doubts; d < paths->doubts + PATH_DOUBTS; d++)
+		d->windows -= d->windows > 0;
 	path = find_free(paths);
 	hottest = find_hottest(paths);
+	if (hottest && is_doubted(paths, &hottest->to))
+		hottest = NULL;
 	if (paths->patience) {
 		paths->patience--;
 	} else if (path && hottest && path_open(path, hottest)) {
@@ -211,9 +253,13 @@ struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *f
 	if (++paths->runs >= PATH_WINDOW && link->run_count == 0)
 		review(paths);
 	path = find(paths, &to);
-	if (!path)
+	if (path && !path->is_dead && av->is_doubted)
+		doubt(paths, path);
+	if (!path) {
 		count_candidate(paths, &to);
-	else if (!path->is_dead)
+	} else if (!path->is_dead) {
 		path->used++;
+		path->age += path->age < PATH_YOUNG;
+	}
 	return path && !path->is_dead ? path : NULL;
 }

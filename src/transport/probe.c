@@ -77,6 +77,7 @@ void probe_progressed(struct qp *qp, uint64_t now)
 	struct requester *requester = qp->requester;
 	struct probe *probe = &requester->probe;
 
+	qp->av.is_doubted = false;
 	if (probe->rtt.is_timing && psn_compare(requester->una, probe->rtt.psn) >= 0) {
 		if (!probe->rtt.is_behind_gap)
 			take_time(qp, now);
@@ -137,6 +138,7 @@ bool probe_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		probe->is_due = false;
 		return true;
 	}
+	qp->av.is_doubted = true;
 	index = request_index(qp, psn);
 	if (is_oldest)
 		psns = oldest_psns(requester, sq_wqe(&qp->sq, index));

@@ -106,6 +106,7 @@ static void executed(struct arrival *arrival)
 	bool was_nak = responder->is_owed && aeth_kind(responder->syndrome) != AETH_ACK;
 
 	responder->psn = psn_next(last);
+	arrival->qp->av.is_doubted = false;
 	responder->has_told = responder->is_unready = false;
 	responder->has_acknowledged = is_message && (wire->bth.ack_req || message_ends(wire));
 	if (message_ends(wire))
@@ -176,6 +177,7 @@ static void receive_duplicate(struct arrival *arrival)
 	const struct wire_packet *wire = arrival->wire;
 
 	qp->requester->counters.duplicates++;
+	qp->av.is_doubted = true; /* the answer may not have come */
 	if (wire->op->flags & (OPF_SEND | OPF_WRITE))
 		owe_ack_again(qp->responder, resource_covered(qp, wire->bth.psn));
 	else

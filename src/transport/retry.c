@@ -137,6 +137,7 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 		return true;
 	}
 	requester->counters.timeouts++;
+	qp->av.is_doubted = true;
 	if (requester->expired < UINT8_MAX)
 		requester->expired++;
 	window_timed_out(&requester->window, requester->end);

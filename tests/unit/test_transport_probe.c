@@ -109,6 +109,28 @@ static void so_it_does_to_another_make(void **state)
 				"B ACK 4\n");
 }
 
+/* Either end sends otherwise, if its link can, until there is an answer (udp_path.c). */
+static void the_way_is_doubted_until_something_new_arrives(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 1 << 1);
+	assert_false(pair->a.qp->av.is_doubted);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	pair_run(pair); /* the ACK is lost */
+	pair->meddle = lose_all;
+	assert_true(pair_wait(pair));
+	assert_true(pair->a.qp->av.is_doubted);
+	assert_false(pair->b.qp->av.is_doubted);
+	pair->meddle = NULL;
+	expect_soon(pair, 1);
+	assert_false(pair->a.qp->av.is_doubted);
+	assert_true(pair->b.qp->av.is_doubted);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 8);
+	pair_run(pair);
+	assert_false(pair->b.qp->av.is_doubted);
+}
+
 /* Its NAK is lost, and it gives one only for a gap. */
 static void the_oldest_goes_next(void **state)
 {
@@ -299,6 +321,7 @@ int main(void)
 	    TEST(the_end_of_a_message_goes_again),
 	    TEST_OF_STRANGERS(so_it_does_to_another_make),
 	    TEST_OF_STRANGERS(the_oldest_goes_next),
+	    TEST(the_way_is_doubted_until_something_new_arrives),
 	    TEST(a_lost_ack_is_asked_for),
 	    TEST_OF_STRANGERS(a_lost_ack_is_asked_for),
 	    TEST(the_last_response_is_asked_for),

@@ -272,6 +272,50 @@ static void test_a_path_that_fails_is_given_up_and_nothing_is_lost(void **state)
 	pair_close(&pair);
 }
 
+/* As who has had no answer tells: what follows does not go there. */
+static void send_doubted(struct pair *pair)
+{
+	pair->av.is_doubted = true;
+	send_many(pair, DEST_QP, 1);
+	assert_false(udp_is_path_port(pair->taken.port));
+	pair->av.is_doubted = false;
+	send_many(pair, DEST_QP, 1);
+	assert_false(udp_is_path_port(pair->taken.port));
+}
+
+static void test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	assert_true(udp_is_path_port(pair.taken.port));
+	for (int windows = PATH_DOUBT; windows <= 256; windows *= PATH_DOUBT_AGAIN) {
+		send_doubted(&pair);
+		send_many(&pair, DEST_QP, (windows - 1) * PATH_WINDOW);
+		assert_false(udp_is_path_port(pair.taken.port));
+		send_many(&pair, DEST_QP, 2 * PATH_WINDOW - PATH_YOUNG / 2);
+		assert_true(udp_is_path_port(pair.taken.port));
+	}
+	pair_close(&pair);
+}
+
+static void test_a_path_that_has_worked_is_tried_again_soon(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_WINDOW);
+	for (int i = 0; i < 3; i++) {
+		send_many(&pair, DEST_QP, 2 * PATH_WINDOW);
+		assert_true(udp_is_path_port(pair.taken.port));
+		send_doubted(&pair);
+		send_many(&pair, DEST_QP, (PATH_DOUBT_OLD - 1) * PATH_WINDOW);
+		assert_false(udp_is_path_port(pair.taken.port));
+	}
+	pair_close(&pair);
+}
+
 /* ---- receiving ---- */
 
 /* A host's group: QP 1's socket, then one a slot, one lane each. */
@@ -523,6 +567,8 @@ int main(void)
 	    cmocka_unit_test(test_there_are_no_paths_to_strangers),
 	    cmocka_unit_test(test_icrcs_of_a_path_are_right_for_its_identifications),
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
+	    cmocka_unit_test(test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom),
+	    cmocka_unit_test(test_a_path_that_has_worked_is_tried_again_soon),
 	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
 	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
 	    cmocka_unit_test(test_who_most_comes_from_has_the_inlet),
