@@ -135,14 +135,15 @@ static uint32_t window_with(struct requester *requester, const struct send_wqe *
 }
 
 /* Such a peer tells at once what is missing, and packets take their time to come there. Over a long
- * way ACKs are what tells how long it is: few of them would not part a line evenly. */
+ * way ACKs are what tells how long it is: few of them would not part a line evenly. And where the
+ * one that asks may be lost, more than one has to. */
 static bool is_stream_to_ours(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 
 	return requester->is_peer_ours && requester->probe.is_far && !requester->recovery &&
 	       requester->psn == requester->end && !qp->attr.rate_limit &&
-	       !window_is_long(&requester->window);
+	       !window_is_long(&requester->window) && window_is_untouched(&requester->window);
 }
 
 /* How many packets go out at most from one that asks for an ACK to the next. */

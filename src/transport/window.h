@@ -70,6 +70,12 @@ static inline bool window_is_long(const struct window *window)
 	return window->max > window->near_max;
 }
 
+/* As far as is known nothing was ever lost or late. */
+static inline bool window_is_untouched(const struct window *window)
+{
+	return !window->lost && window->threshold >= window->near_max;
+}
+
 /* `packets` more were acknowledged, up to but without `una`. */
 void window_acknowledged(struct window *window, uint32_t packets, uint32_t una);
 

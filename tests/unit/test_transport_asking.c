@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which packets of a stream ask for an ACK. */
+#include "transport/requester.h"
 #include "transport_pair.h"
 
 enum { LENGTH = 3000, WRITES = 3 }; /* of three packets each */
@@ -74,6 +75,32 @@ static void each_message_to_another_make_asks(void **state)
 				"A WRITE_FIRST 4\nA WRITE_MIDDLE 5\nA WRITE_LAST 6 ack\n"
 				"A WRITE_FIRST 7\nA WRITE_MIDDLE 8\nA WRITE_LAST 9 ack\n"
 				"B ACK 9\n");
+}
+
+static int losing_left;
+
+static int lose_first(struct pair *pair, struct side *from, struct flying *packet)
+{
+	(void)pair, (void)from, (void)packet;
+	return losing_left-- > 0 ? 0 : 1;
+}
+
+/* The one that asks for all may be lost as well. */
+static void each_message_asks_where_packets_are_lost(void **state)
+{
+	struct pair *pair = *state;
+
+	meet(pair);
+	pair->meddle = lose_first;
+	losing_left = 1;
+	write_many(pair);
+	assert_null(pair->a.qp->requester->recovery);
+	pair->trace[0] = '\0';
+	write_many(pair);
+	pair_expect_trace(pair, "A WRITE_FIRST 10\nA WRITE_MIDDLE 11\nA WRITE_LAST 12 ack\n"
+				"A WRITE_FIRST 13\nA WRITE_MIDDLE 14\nA WRITE_LAST 15 ack\n"
+				"A WRITE_FIRST 16\nA WRITE_MIDDLE 17\nA WRITE_LAST 18 ack\n"
+				"B ACK 18\n");
 }
 
 /* A READ goes when it may, and says nothing of when. */
@@ -154,6 +181,7 @@ int main(void)
 	    TEST(the_last_message_of_a_turn_asks),
 	    TEST(a_message_that_is_alone_asks),
 	    TEST(each_message_to_another_make_asks),
+	    TEST(each_message_asks_where_packets_are_lost),
 	    TEST(a_message_before_a_read_asks),
 	    TEST(what_was_to_ask_and_can_not_leave_is_replaced),
 	    TEST(a_full_outbox_only_puts_it_off),
