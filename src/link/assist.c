@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "link/assist.h"
+#include "link/clock.h"
 #include "link/reach.h"
 
 enum {
@@ -136,14 +137,6 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 	assist->alone = assist->helped ? 0 : assist->alone + 1;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static bool has_helped(const struct assist *assist)
 {
 	return atomic_load_explicit(&assist->board->done, memory_order_acquire) ==
@@ -159,7 +152,7 @@ static bool await(const struct assist *assist)
 
 		if (i % SPINS)
 			continue;
-		now = now_ns();
+		now = clock_ns();
 		if (!begin)
 			begin = now;
 		if (now > begin + PATIENCE_NS)

@@ -19,6 +19,7 @@
 #include "device/limits.h"
 #include "device/memory.h"
 #include "link/assist.h"
+#include "link/clock.h"
 #include "link/commons.h"
 #include "link/reach.h"
 
@@ -165,14 +166,6 @@ static bool by_either(struct reach *reach, const struct iovec *pieces, int count
 	return by_descriptor(reach, pieces, count, op, place);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* One more run took that long. What is nearly as fast as the descriptor is not worth a change. */
 static void note_run(struct race *race, uint64_t ns)
 {
@@ -190,12 +183,12 @@ static bool copy_short(struct reach *reach, const struct iovec *piece, const str
 	struct race *race = &reach->races[op->is_read];
 	bool is_run = race->runs < RACE_RUNS && op->bytes <= WHOLE && reach->pid;
 	bool is_by_number = is_run ? race->runs % 2 : race->is_by_number, is_done;
-	uint64_t began = is_run ? now_ns() : 0;
+	uint64_t began = is_run ? clock_ns() : 0;
 
 	is_done = is_by_number ? by_either(reach, piece, 1, op, place)
 			       : by_descriptor(reach, piece, 1, op, place);
 	if (is_run)
-		note_run(race, now_ns() - began);
+		note_run(race, clock_ns() - began);
 	return is_done;
 }
 
