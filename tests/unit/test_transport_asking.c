@@ -1,34 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which packets of a stream ask for an ACK. */
 #include "transport/requester.h"
-#include "transport_pair.h"
+#include "transport_case.h"
 
 enum { LENGTH = 3000, WRITES = 3 }; /* of three packets each */
-
-static struct pair_options options;
-
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
-	return 0;
-}
-
-/* One message and its ACK: then both know. */
-static void meet(struct pair *pair)
-{
-	side_request(&pair->a, IBV_WR_RDMA_WRITE, 99, 0, 8);
-	pair_run(pair);
-	side_expect(&pair->a, 99, IBV_WC_SUCCESS);
-	pair_expect_trace(pair, "A WRITE_ONLY 0 ack\n"
-				"B ACK 0\n");
-}
 
 static void write_many(struct pair *pair)
 {
@@ -43,7 +18,7 @@ static void the_last_message_of_a_turn_asks(void **state)
 {
 	struct pair *pair = *state;
 
-	meet(pair);
+	pair_meet(pair);
 	write_many(pair);
 	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3\n"
 				"A WRITE_FIRST 4\nA WRITE_MIDDLE 5\nA WRITE_LAST 6\n"
@@ -55,7 +30,7 @@ static void a_message_that_is_alone_asks(void **state)
 {
 	struct pair *pair = *state;
 
-	meet(pair);
+	pair_meet(pair);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
 	pair_run(pair);
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
@@ -69,7 +44,7 @@ static void each_message_to_another_make_asks(void **state)
 	struct pair *pair = *state;
 
 	pair->are_strangers = true;
-	meet(pair);
+	pair_meet(pair);
 	write_many(pair);
 	pair_expect_trace(pair, "A WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3 ack\n"
 				"A WRITE_FIRST 4\nA WRITE_MIDDLE 5\nA WRITE_LAST 6 ack\n"
@@ -90,7 +65,7 @@ static void each_message_asks_where_packets_are_lost(void **state)
 {
 	struct pair *pair = *state;
 
-	meet(pair);
+	pair_meet(pair);
 	pair->meddle = lose_first;
 	losing_left = 1;
 	write_many(pair);
@@ -108,7 +83,7 @@ static void a_message_before_a_read_asks(void **state)
 {
 	struct pair *pair = *state;
 
-	meet(pair);
+	pair_meet(pair);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
 	side_request(&pair->a, IBV_WR_RDMA_READ, 2, 8192, 8);
 	pair_run(pair);
@@ -141,7 +116,7 @@ static void what_was_to_ask_and_can_not_leave_is_replaced(void **state)
 {
 	struct pair *pair = *state;
 
-	meet(pair);
+	pair_meet(pair);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
 	write_from_nowhere(&pair->a, 2);
 	pair_run(pair);
@@ -157,7 +132,7 @@ static void a_full_outbox_only_puts_it_off(void **state)
 {
 	struct pair *pair = *state;
 
-	meet(pair);
+	pair_meet(pair);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, LENGTH);
 	write_from_nowhere(&pair->a, 2);
 	for (pair->room = 3; pair->room;)

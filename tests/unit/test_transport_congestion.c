@@ -1,24 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Explicit congestion notification: whose packets may be marked, and who gives way to a mark. */
 #include "transport/requester.h"
-#include "transport_pair.h"
+#include "transport_case.h"
 
 enum { ECT0 = 2, CE = 3, FECN_BECN_BYTE = 4, US = 1000 };
-
-static struct pair_options options;
-
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
-	return 0;
-}
 
 static uint8_t ecn_of_last[2]; /* of A's, of B's */
 static const struct side *marked;

@@ -9,22 +9,7 @@
 #include <ucontext.h>
 
 #include "device/memory.h"
-#include "transport_pair.h"
-
-static struct pair_options options;
-
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
-	return 0;
-}
+#include "transport_case.h"
 
 static void post_to(struct side *side, enum ibv_wr_opcode opcode, uint64_t remote, uint32_t rkey,
 		    uint32_t length)

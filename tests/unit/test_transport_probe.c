@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A lost tail is looked for after some two round trips, and what is not a lost tail is not. */
 #include "transport/requester.h"
-#include "transport_pair.h"
+#include "transport_case.h"
 #include "wire/timers.h"
 
 static const uint64_t SOON = 5000000; /* ns; the ACK timeout is 67 ms */
 
-static struct pair_options options;
 static uint64_t to_lose; /* bit i: the packet that passes as the i-th */
 static uint64_t started;
 
@@ -20,13 +19,6 @@ static int lose_all(struct pair *pair, struct side *from, struct flying *packet)
 	return 0;
 }
 
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
 static int set_up_strangers(void **state)
 {
 	struct pair *pair;
@@ -34,12 +26,6 @@ static int set_up_strangers(void **state)
 	set_up(state);
 	pair = *state;
 	pair->are_strangers = true;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
 	return 0;
 }
 

@@ -4,22 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "transport_pair.h"
-
-static struct pair_options options;
-
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
-	return 0;
-}
+#include "transport_case.h"
 
 static void a_send_is_one_packet_and_one_ack(void **state)
 {

@@ -2,23 +2,8 @@
 /* RC when packets are lost, doubled and late, and when the peer is not ready: what is sent again
  * and how often. */
 #include "transport/requester.h"
-#include "transport_pair.h"
+#include "transport_case.h"
 #include "wire/timers.h"
-
-static struct pair_options options;
-
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
-	return 0;
-}
 
 static int lose_first(struct pair *pair, struct side *from, struct flying *packet)
 {

@@ -1,21 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* QP states as the transport lives them: what is taken, sent, kept, flushed and told in each. */
-#include "transport_pair.h"
-
-static struct pair_options options;
-
-static int set_up(void **state)
-{
-	options = default_options;
-	*state = pair_connected(&options);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	pair_free(*state);
-	return 0;
-}
+#include "transport_case.h"
 
 static void the_error_state_flushes_both_queues_in_order(void **state)
 {
