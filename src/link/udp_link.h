@@ -147,6 +147,7 @@ struct udp_receiver {
 	int singles; /* messages that are asked for alone after that */
 	uint8_t *buffers;
 	struct icrc_run checking; /* as `sealing` of the link */
+	uint16_t id, id_port;	  /* of the message before: its identification, who sent it */
 };
 
 struct udp_link {

@@ -129,27 +129,32 @@ void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t l
 	run->prefix = icrc_add(0, block, put_headers(block, flow, length, 0));
 }
 
-/* By the low and the high half of its lower byte: through the 22 bytes that stand behind it. */
-static uint32_t effect_of_id(uint8_t id)
+/* By the halves of its lower byte, behind which stand 22 bytes, and of the one before that. */
+static uint32_t effect_of_id(uint16_t id)
 {
-	static const uint32_t low[16] = {
-	    0x00000000, 0x9b73ead4, 0xed96d3e9, 0x76e5393d, 0x005ca193, 0x9b2f4b47,
-	    0xedca727a, 0x76b998ae, 0x00b94326, 0x9bcaa9f2, 0xed2f90cf, 0x765c7a1b,
-	    0x00e5e2b5, 0x9b960861, 0xed73315c, 0x7600db88,
-	};
-	static const uint32_t high[16] = {
-	    0x00000000, 0x0172864c, 0x02e50c98, 0x03978ad4, 0x05ca1930, 0x04b89f7c,
-	    0x072f15a8, 0x065d93e4, 0x0b943260, 0x0ae6b42c, 0x09713ef8, 0x0803b8b4,
-	    0x0e5e2b50, 0x0f2cad1c, 0x0cbb27c8, 0x0dc9a184,
+	static const uint32_t halves[4][16] = {
+	    {0x00000000, 0x9b73ead4, 0xed96d3e9, 0x76e5393d, 0x005ca193, 0x9b2f4b47, 0xedca727a,
+	     0x76b998ae, 0x00b94326, 0x9bcaa9f2, 0xed2f90cf, 0x765c7a1b, 0x00e5e2b5, 0x9b960861,
+	     0xed73315c, 0x7600db88},
+	    {0x00000000, 0x0172864c, 0x02e50c98, 0x03978ad4, 0x05ca1930, 0x04b89f7c, 0x072f15a8,
+	     0x065d93e4, 0x0b943260, 0x0ae6b42c, 0x09713ef8, 0x0803b8b4, 0x0e5e2b50, 0x0f2cad1c,
+	     0x0cbb27c8, 0x0dc9a184},
+	    {0x00000000, 0x81256527, 0xd93bcc0f, 0x581ea928, 0x69069e5f, 0xe823fb78, 0xb03d5250,
+	     0x31183777, 0xd20d3cbe, 0x53285999, 0x0b36f0b1, 0x8a139596, 0xbb0ba2e1, 0x3a2ec7c6,
+	     0x62306eee, 0xe3150bc9},
+	    {0x00000000, 0x7f6b7f3d, 0xfed6fe7a, 0x81bd8147, 0x26dcfab5, 0x59b78588, 0xd80a04cf,
+	     0xa7617bf2, 0x4db9f56a, 0x32d28a57, 0xb36f0b10, 0xcc04742d, 0x6b650fdf, 0x140e70e2,
+	     0x95b3f1a5, 0xead88e98},
 	};
 
-	return low[id & 15] ^ high[id >> 4];
+	return halves[0][id & 15] ^ halves[1][id >> 4 & 15] ^ halves[2][id >> 8 & 15] ^
+	       halves[3][id >> 12];
 }
 
-/* Nothing but the identification is other than in icrc_run_begin(), and that is one of those. */
-static bool is_plain(const uint8_t *bytes, uint16_t id)
+/* Nothing but the identification is other than in icrc_run_begin(). */
+static bool is_plain(const uint8_t *bytes)
 {
-	return !bytes[BTH_MASKED_AT] && id < ICRC_RUN_IDS;
+	return !bytes[BTH_MASKED_AT];
 }
 
 static uint32_t plain_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id)
@@ -157,19 +162,19 @@ static uint32_t plain_compute(const struct icrc_run *run, const uint8_t *bytes, 
 	uint32_t prefix = run->prefix;
 
 	if (icrc_flow_is_ipv4(&run->flow))
-		prefix ^= effect_of_id((uint8_t)id);
+		prefix ^= effect_of_id(id);
 	return icrc_add(prefix, bytes, run->length) ^ run->masked;
 }
 
 uint32_t icrc_run_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id)
 {
-	return is_plain(bytes, id) ? plain_compute(run, bytes, id)
-				   : icrc_compute(&run->flow, bytes, run->length, id);
+	return is_plain(bytes) ? plain_compute(run, bytes, id)
+			       : icrc_compute(&run->flow, bytes, run->length, id);
 }
 
 void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id)
 {
-	if (is_plain(bytes, id))
+	if (is_plain(bytes))
 		put_le32(bytes + run->length, plain_compute(run, bytes, id));
 	else
 		icrc_seal(&run->flow, bytes, run->length, id);

@@ -112,8 +112,6 @@ struct icrc_run {
 	uint32_t masked; /* what the ones add */
 };
 
-enum { ICRC_RUN_IDS = 256 };
-
 /* A run that was begun before costs less to begin again with the same length. */
 void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t length);
 

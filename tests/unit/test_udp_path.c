@@ -248,6 +248,31 @@ static void test_icrcs_of_a_path_are_right_for_its_identifications(void **state)
 	pair_close(&pair);
 }
 
+/* Of each message but the first: none has to be found. */
+static void test_a_receiver_expects_the_next_identification_of_a_path(void **state)
+{
+	struct pair pair;
+	const struct udp_receiver *receiver;
+	uint16_t before;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	receiver = &pair.b->receiver;
+	send_many(&pair, DEST_QP, 2);
+	assert_int_equal(receiver->id, 0);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	for (uint32_t i = 0; i < 10; i++) {
+		before = receiver->id;
+		stage(&pair, DEST_QP);
+		stage(&pair, DEST_QP);
+		assert_true(udp_link_flush(pair.a));
+		drain(&pair);
+		assert_int_equal(receiver->id_port, pair.taken.port);
+		assert_int_equal(receiver->id, (uint16_t)(before + 1));
+		assert_int_equal(receiver->id, (uint16_t)(pair.a->paths.latest->way.id - 1));
+	}
+	pair_close(&pair);
+}
+
 /* An error leaves nobody knows which identification: the rest goes as if there were no path. */
 static void test_a_path_that_fails_is_given_up_and_nothing_is_lost(void **state)
 {
@@ -566,6 +591,7 @@ int main(void)
 	    cmocka_unit_test(test_who_gets_most_has_a_path),
 	    cmocka_unit_test(test_there_are_no_paths_to_strangers),
 	    cmocka_unit_test(test_icrcs_of_a_path_are_right_for_its_identifications),
+	    cmocka_unit_test(test_a_receiver_expects_the_next_identification_of_a_path),
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
 	    cmocka_unit_test(test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom),
 	    cmocka_unit_test(test_a_path_that_has_worked_is_tried_again_soon),

@@ -123,7 +123,8 @@ static void test_a_flipped_bit_is_seen(void **state)
 /* Whatever the identification, the length and what is masked. */
 static void run_is_as_its_packets(const struct recorded *r, void *context)
 {
-	static const uint16_t ids[] = {0, 1, 14, 15, 16, 127, 129, 254, 255, 256, 0x1234};
+	static const uint16_t ids[] = {0,   1,	 14,  15,     16,     127,   129,
+				       254, 255, 256, 0x1234, 0x8000, 0xfedc};
 	static uint8_t bytes[RECORDED_BYTES_MAX];
 	struct icrc_run run = {0};
 
