@@ -58,14 +58,14 @@ static void wait_longer(struct inlet *inlet)
 	inlet->patience = inlet->failures;
 }
 
-static bool inlet_open(struct lane *lane, struct source *parent)
+static bool inlet_open(struct lane *lane, struct source *parent, bool is_exchange)
 {
 	struct inlet *inlet = &lane->inlet;
 
 	inlet->source =
 	    (struct source){.gid = parent->gid, .scope = parent->scope, .adapter = parent->adapter};
 	inlet->source.fd = udp_socket_connect(&parent->gid, parent->scope, &inlet->candidate.gid,
-					      inlet->candidate.port);
+					      inlet->candidate.port, is_exchange);
 	if (inlet->source.fd < 0)
 		return false;
 	if (lane_add_source(lane, &inlet->source) < 0) {
@@ -74,6 +74,7 @@ static bool inlet_open(struct lane *lane, struct source *parent)
 	}
 	inlet->parent = parent;
 	inlet->caller = inlet->candidate;
+	inlet->is_terse = is_exchange;
 	return true;
 }
 
@@ -89,53 +90,81 @@ static enum inlet_step part(struct inlet *inlet)
 	return INLET_PARTED;
 }
 
-static enum inlet_step review(struct lane *lane, struct source *source)
+/* One that is to be terse is another one: what is merged at the moment when it begins to be terse
+ * could not be told apart. */
+static enum inlet_step review_open(struct inlet *inlet, bool is_exchange)
 {
-	struct inlet *inlet = &lane->inlet;
-
-	if (is_open(inlet)) {
-		if (inlet->used >= COLD) {
-			inlet->failures = 0;
-			return INLET_STAYS;
-		}
+	if (inlet->used < COLD) {
 		wait_longer(inlet);
 		return part(inlet);
 	}
+	inlet->failures = 0;
+	return is_exchange && !inlet->is_terse ? part(inlet) : INLET_STAYS;
+}
+
+static enum inlet_step review(struct lane *lane, struct source *source, bool is_exchange)
+{
+	struct inlet *inlet = &lane->inlet;
+
+	if (is_open(inlet))
+		return review_open(inlet, is_exchange);
 	if (inlet->patience) {
 		inlet->patience--;
 		return INLET_STAYS;
 	}
 	if (!inlet->candidate.port || inlet->votes < HOT || is_banned(inlet, &inlet->candidate))
 		return INLET_STAYS;
-	if (inlet_open(lane, source))
+	if (inlet_open(lane, source, is_exchange))
 		return INLET_OPENED;
 	wait_longer(inlet);
 	return INLET_STAYS;
 }
 
-static enum inlet_step count(struct lane *lane, struct source *source, const struct caller *caller,
-			     bool is_misled)
+/* Marks and merged packets are told again: whoever marks a stream does not do it once. */
+static void end_exchange(struct inlet *inlet)
+{
+	udp_socket_tell(inlet->source.fd, &inlet->source.gid);
+	inlet->is_terse = false;
+	exchange_ended(&inlet->exchange);
+}
+
+static enum inlet_step count(struct lane *lane, struct source *source, const struct batch *batch)
 {
 	struct inlet *inlet = &lane->inlet;
 	enum inlet_step step = INLET_STAYS;
+	bool goes_on = exchange_goes_on(&inlet->exchange, batch->is_turn), may_be_terse;
 
+	if (inlet->is_terse && !goes_on)
+		end_exchange(inlet);
 	if (source == &inlet->source) {
 		inlet->used++;
-		if (is_misled && is_open(inlet)) {
+		if (batch->is_misled && is_open(inlet)) {
 			inlet->banned[inlet->bans++ % INLET_BANS] = inlet->caller;
 			return part(inlet);
 		}
 	} else {
-		vote(inlet, caller);
+		vote(inlet, &batch->caller);
 	}
 	if (++inlet->batches < WINDOW)
 		return INLET_STAYS;
+	may_be_terse = exchange_review(&inlet->exchange, WINDOW, inlet->is_terse);
 	/* the last of a window says whose socket an inlet would relieve */
-	if (is_open(inlet) || is_same_caller(&inlet->candidate, caller))
-		step = review(lane, source);
+	if (is_open(inlet) || is_same_caller(&inlet->candidate, &batch->caller))
+		step = review(lane, source, may_be_terse);
 	inlet->batches = inlet->used = inlet->votes = 0;
 	inlet->candidate = (struct caller){.port = 0};
 	return step;
+}
+
+int inlet_receive(struct lane *lane, udp_deliver deliver, void *data)
+{
+	const struct inlet *inlet = &lane->inlet;
+	const struct source *source = &inlet->source;
+
+	if (!inlet->is_terse)
+		return udp_receive(lane->link, source->fd, &source->gid, deliver, data);
+	return udp_receive_terse(lane->link, source->fd, &source->gid, &inlet->caller.gid,
+				 inlet->caller.port, deliver, data);
 }
 
 static int drain(struct lane *lane, const struct source *source, udp_deliver deliver, void *data)
@@ -143,7 +172,9 @@ static int drain(struct lane *lane, const struct source *source, udp_deliver del
 	int taken = 0, got;
 
 	for (int round = 0; round < DRAIN_ROUNDS; round++) {
-		got = udp_receive(lane->link, source->fd, &source->gid, deliver, data);
+		got = source == &lane->inlet.source
+			  ? inlet_receive(lane, deliver, data)
+			  : udp_receive(lane->link, source->fd, &source->gid, deliver, data);
 		if (got <= 0)
 			break;
 		taken += got;
@@ -151,14 +182,14 @@ static int drain(struct lane *lane, const struct source *source, udp_deliver del
 	return taken;
 }
 
-int inlet_mind(struct lane *lane, struct source *source, const struct caller *caller,
-	       bool is_misled, udp_deliver deliver, void *data)
+int inlet_mind(struct lane *lane, struct source *source, const struct batch *batch,
+	       udp_deliver deliver, void *data)
 {
 	int taken = 0;
 
 	if (lane->inlet.is_off)
 		return 0;
-	switch (count(lane, source, caller, is_misled)) {
+	switch (count(lane, source, batch)) {
 	case INLET_STAYS:
 		break;
 	case INLET_OPENED:
@@ -178,6 +209,7 @@ void inlet_close(struct lane *lane)
 	if (!is_open(inlet))
 		return;
 	inlet->parent = NULL;
+	inlet->is_terse = false;
 	lane_remove_source(lane, &inlet->source);
 	close(inlet->source.fd);
 	inlet->source.fd = -1;

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/exchange.h"
 #include "engine/source.h"
 #include "link/udp.h"
 
@@ -29,12 +30,21 @@ struct caller {
 	uint16_t port; /* 0: none */
 };
 
+/* What came in at once. */
+struct batch {
+	struct caller caller; /* who sent the first, if that is known */
+	bool is_misled;	      /* some of it was for another lane or process */
+	bool is_turn;	      /* it was one packet, an ACK and a message (exchange.h) */
+};
+
 enum { INLET_BANS = 8 };
 
 struct inlet {
 	struct source source;
 	struct source *parent; /* the group's socket that it relieves; NULL: it is not open */
 	struct caller caller;
+	bool is_terse; /* read by udp_receive_terse(), as long as there is an exchange */
+	struct exchange exchange;
 	uint32_t used; /* batches of this window that came by it */
 
 	uint32_t batches; /* of this window */
@@ -47,13 +57,15 @@ struct inlet {
 	bool is_off;
 };
 
+/* As udp_receive(), from an inlet that is open. */
+int inlet_receive(struct lane *lane, udp_deliver deliver, void *data);
+
 /*
- * A batch came in by `source`, from the caller if it is known (else its port is 0); `is_misled`:
- * some of it was for another lane or process. An inlet may come or go by that: what then has to be
- * taken in before what follows is, by udp_receive(). The number of packets.
+ * A batch came in by `source`. An inlet may come or go by that: what then has to be taken in before
+ * what follows is. The number of packets.
  */
-int inlet_mind(struct lane *lane, struct source *source, const struct caller *caller,
-	       bool is_misled, udp_deliver deliver, void *data);
+int inlet_mind(struct lane *lane, struct source *source, const struct batch *batch,
+	       udp_deliver deliver, void *data);
 void inlet_close(struct lane *lane);
 
 /* In the child of a fork: closes the descriptor. */

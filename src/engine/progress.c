@@ -58,9 +58,9 @@ struct intake {
 	struct adapter *adapter;
 	const struct source *source; /* NULL: handed over */
 	uint64_t now;
-	struct qp *last;      /* the QP of the packets before, whose timer is still to be set */
-	struct caller caller; /* who sent the first, from a path's port */
-	bool is_misled;	      /* some were for others */
+	struct qp *last;    /* the QP of the packets before, whose timer is still to be set */
+	struct batch batch; /* its caller from a path's port only */
+	int taken; /* packets of ours in it, one that came with another counted by itself */
 };
 
 static void retime(struct lane *lane, struct qp *qp)
@@ -125,16 +125,17 @@ static void deliver(const struct packet *packet, void *data)
 	} else if (qpn <= QPN_GSI) {
 		gsi_receive(in->lane, in->adapter, &in->source->gid, in->source->scope, packet);
 	} else if (!is_here(engine, in->adapter, qpn)) {
-		in->is_misled = true;
+		in->batch.is_misled = true;
 		forward(in, qpn, packet);
 	} else if (lane != in->lane->index) {
-		in->is_misled = true;
+		in->batch.is_misled = true;
 		lane_hand_over(engine->lanes[lane], in->adapter, packet);
 	} else {
 		/* an inlet does not tell UD's hop limit */
-		in->is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
-		if (!in->caller.port && udp_is_path_port(packet->source_port))
-			in->caller = (struct caller){packet->sgid, packet->source_port};
+		in->batch.is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
+		if (!in->batch.caller.port && udp_is_path_port(packet->source_port))
+			in->batch.caller = (struct caller){packet->sgid, packet->source_port};
+		in->taken++;
 		take_in(in, packet);
 	}
 }
@@ -148,13 +149,16 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 		return raw_receive(source, now);
 	if (source->is_line)
 		return line_receive(caa_container_of(source, struct line, source), now);
-	count = udp_receive(lane->link, source->fd, &source->gid, deliver, &in);
-
+	if (source == &lane->inlet.source)
+		count = inlet_receive(lane, deliver, &in);
+	else
+		count = udp_receive(lane->link, source->fd, &source->gid, deliver, &in);
 	if (count <= 0)
 		return 0;
 	if (!source->is_shared)
 		lane->hot = source;
-	count += inlet_mind(lane, source, &in.caller, in.is_misled, deliver, &in);
+	in.batch.is_turn = count == 1 && in.taken == 2;
+	count += inlet_mind(lane, source, &in.batch, deliver, &in);
 	touched(&in, NULL);
 	return (unsigned int)count;
 }

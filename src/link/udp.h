@@ -94,9 +94,14 @@ int udp_socket_join(const union ibv_gid *group, uint32_t ifindex);
  * then comes by no other; the others have to allow SO_REUSEPORT. Disconnecting: nothing more comes
  * for the address; what has come can be received, and then the socket is to be closed. Hop limits
  * and flow labels are not told, which only UD gives to programs, as each costs the kernel 0.1 us.
+ *
+ * One that `is_terse` tells nothing but bytes, one packet at a time, and is for
+ * udp_receive_terse(), until it is made as the others by udp_socket_tell(): at any moment, as
+ * packets that are not merged can be taken in by both.
  */
 int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const union ibv_gid *peer,
-		       uint16_t port);
+		       uint16_t port, bool is_terse);
+void udp_socket_tell(int fd, const union ibv_gid *address);
 void udp_socket_disconnect(int fd);
 
 /* What the kernel granted as receive buffer: roughly the bytes of packets that fit. 0 if it can't
@@ -113,6 +118,10 @@ typedef void (*udp_deliver)(const struct packet *packet, void *data);
  */
 int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_deliver deliver,
 		void *data);
+
+/* The same from a terse socket, which is connected to the peer's port: one packet at most. */
+int udp_receive_terse(struct udp_link *link, int fd, const union ibv_gid *dgid,
+		      const union ibv_gid *peer, uint16_t port, udp_deliver deliver, void *data);
 
 /* How many calls have sent something. Any thread. */
 uint64_t udp_link_sends(const struct udp_link *link);

@@ -241,39 +241,44 @@ static void remember_id(struct udp_receiver *r, uint16_t port, uint16_t id)
 }
 
 /* Takes a message apart. Returns the number of packets in it, sound or not. */
-static int split(struct udp_link *link, int index, const union ibv_gid *dgid, udp_deliver deliver,
-		 void *data)
+static int split(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t segment)
+{
+	struct udp_receiver *receiver = &s->link->receiver;
+	uint16_t id = expected_id(receiver, s->packet.source_port);
+	int count = 0;
+
+	if (segment == 0)
+		segment = total ? total : 1;
+	flow_of(&s->flow, &s->packet);
+	begin_run(s, segment, total / segment);
+	udp_count(&s->link->counters.received_bytes, total);
+	do {
+		uint32_t length = total < segment ? total : segment;
+
+		take_segment(s, bytes, length, &id);
+		if (!count++)
+			remember_id(receiver, s->packet.source_port, (uint16_t)(id - 1));
+		bytes += length;
+		total -= length;
+	} while (total);
+	return count;
+}
+
+static int split_message(struct udp_link *link, int index, const union ibv_gid *dgid,
+			 udp_deliver deliver, void *data)
 {
 	struct msghdr *header = &link->receiver.headers[index].msg_hdr;
-	uint8_t *bytes = header->msg_iov->iov_base;
-	uint32_t total = link->receiver.headers[index].msg_len, segment;
 	struct splitting s = {
 	    .link = link,
 	    .packet = {.dgid = *dgid, .lane = link->lane},
 	    .deliver = deliver,
 	    .data = data,
 	};
-	uint16_t id;
-	int count = 0;
+	uint32_t segment;
 
 	read_source(header->msg_name, &s.packet);
-	id = expected_id(&link->receiver, s.packet.source_port);
 	segment = read_controls(header, &s.packet);
-	if (segment == 0)
-		segment = total ? total : 1;
-	flow_of(&s.flow, &s.packet);
-	begin_run(&s, segment, total / segment);
-	udp_count(&link->counters.received_bytes, total);
-	do {
-		uint32_t length = total < segment ? total : segment;
-
-		take_segment(&s, bytes, length, &id);
-		if (!count++)
-			remember_id(&link->receiver, s.packet.source_port, (uint16_t)(id - 1));
-		bytes += length;
-		total -= length;
-	} while (total);
-	return count;
+	return split(&s, header->msg_iov->iov_base, link->receiver.headers[index].msg_len, segment);
 }
 
 int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_deliver deliver,
@@ -288,6 +293,23 @@ int udp_receive(struct udp_link *link, int fd, const union ibv_gid *dgid, udp_de
 		return 0;
 	udp_count(&link->counters.receives, 1);
 	for (int i = 0; i < messages; i++)
-		packets += split(link, i, dgid, deliver, data);
+		packets += split_message(link, i, dgid, deliver, data);
 	return packets;
+}
+
+int udp_receive_terse(struct udp_link *link, int fd, const union ibv_gid *dgid,
+		      const union ibv_gid *peer, uint16_t port, udp_deliver deliver, void *data)
+{
+	struct splitting s = {
+	    .link = link,
+	    .packet = {.sgid = *peer, .dgid = *dgid, .source_port = port, .lane = link->lane},
+	    .deliver = deliver,
+	    .data = data,
+	};
+	ssize_t got = recv(fd, link->receiver.buffers, RECEIVE_BYTES, MSG_DONTWAIT);
+
+	if (got < 0)
+		return 0;
+	udp_count(&link->counters.receives, 1);
+	return split(&s, link->receiver.buffers, (uint32_t)got, 0);
 }

@@ -243,6 +243,19 @@ static bool is_bound_to(int fd, const union ibv_gid *gid)
 	return !memcmp(&address.in6.sin6_addr, gid->raw, 16);
 }
 
+/* Of marks and merged packets. */
+static void set_telling(int fd, bool is_ipv4, int value)
+{
+	SET_OPTIONS(fd, {IPPROTO_UDP, UDP_GRO, value, false},
+		    {is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_RECVTOS : IPV6_RECVTCLASS,
+		     value, false});
+}
+
+void udp_socket_tell(int fd, const union ibv_gid *address)
+{
+	set_telling(fd, gid_is_ipv4(address), 1);
+}
+
 /*
  * Bound to no address, it is in nobody's way; connecting gives it one, and the kernel then puts it
  * before the sockets of the address, and in no group. So it takes nothing but what it is for, at
@@ -250,7 +263,7 @@ static bool is_bound_to(int fd, const union ibv_gid *gid)
  * later, which then are in another one than those before.
  */
 int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const union ibv_gid *peer,
-		       uint16_t port)
+		       uint16_t port, bool is_terse)
 {
 	union ibv_gid any = *address;
 	union udp_sockaddr from;
@@ -267,6 +280,8 @@ int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const uni
 			    ? SET_OPTIONS(fd, {IPPROTO_IP, IP_RECVTTL, 0, true})
 			    : SET_OPTIONS(fd, {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 0, true},
 					  {IPPROTO_IPV6, IPV6_FLOWINFO, 0, false});
+	if (!error && is_terse)
+		set_telling(fd, gid_is_ipv4(address), 0);
 	if (!error && connect(fd, &from.any, length) < 0)
 		error = -errno;
 	if (!error && is_bound_to(fd, address))

@@ -44,6 +44,7 @@ static union ibv_gid gid_of(const char *text)
 struct taken {
 	uint32_t count, psn; /* and the next that is expected */
 	uint16_t port;	     /* of the last */
+	uint8_t traffic_class;
 };
 
 static void take(const struct packet *packet, void *data)
@@ -54,6 +55,7 @@ static void take(const struct packet *packet, void *data)
 	assert_int_equal(wire_parse(&p, packet->bth, packet->length), PARSE_OK);
 	assert_int_equal(p.bth.psn, taken->psn++);
 	taken->port = packet->source_port;
+	taken->traffic_class = packet->traffic_class;
 	taken->count++;
 }
 
@@ -415,14 +417,14 @@ static void connected_receiver(const union ibv_gid *peer, const union ibv_gid *g
 	while (host.count < 1 + SLOTS)
 		host_add(&host);
 	assert_in_order(&host, hot);
-	fd = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 5);
+	fd = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 5, false);
 	assert_true(fd >= 0);
 	assert_comes_to(&host, hot, fd);
 	assert_in_order(&host, other);
 	assert_false(has_come(fd));
 	host_add(&host); /* a slot that comes meanwhile has its place */
 	assert_in_order(&host, other);
-	second = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 6);
+	second = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 6, true);
 	assert_true(second >= 0);
 	assert_comes_to(&host, other, second);
 	assert_comes_to(&host, hot, fd);
@@ -452,8 +454,61 @@ static void test_a_connected_receiver_takes_its_peers_packets_and_no_place(void 
 /* The kernel chooses it by the route. */
 static void test_an_address_that_the_host_would_not_send_from_is_not_connected(void **state)
 {
-	assert_int_equal(udp_socket_connect(&ipv4_b, loopback, &ipv4_a, PATH_PORT_BASE),
+	assert_int_equal(udp_socket_connect(&ipv4_b, loopback, &ipv4_a, PATH_PORT_BASE, false),
 			 -EADDRNOTAVAIL);
+}
+
+/* Single packets, and several by one send, which are not merged, and then are. */
+static void terse_receiver(const union ibv_gid *from, const union ibv_gid *to)
+{
+	enum { PACKETS = 20 };
+	struct pair pair;
+	int terse;
+
+	pair_open(&pair, from, to);
+	close(pair.fd);
+	pair.fd = udp_socket_bind(to, loopback, true);
+	assert_true(pair.fd >= 0);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	terse = udp_socket_connect(to, loopback, from, pair.taken.port, true);
+	assert_true(terse >= 0);
+	pair.av.ecn = IPTOS_ECN_CE;
+	for (int sends = 1; sends <= PACKETS; sends++) {
+		for (int i = 0; i < sends; i++)
+			stage(&pair, DEST_QP);
+		assert_true(udp_link_flush(pair.a));
+		drain(&pair);
+		for (int i = 0; i < sends; i++)
+			assert_int_equal(udp_receive_terse(pair.b, terse, to, from, pair.taken.port,
+							   take, &pair.taken),
+					 1);
+		assert_int_equal(
+		    udp_receive_terse(pair.b, terse, to, from, pair.taken.port, take, &pair.taken),
+		    0);
+		assert_int_equal(pair.taken.traffic_class, 0);
+	}
+	/* what waits when it becomes as the others, and what follows */
+	for (int sends = 0; sends < 2; sends++) {
+		for (int i = 0; i < PACKETS; i++)
+			stage(&pair, DEST_QP);
+		assert_true(udp_link_flush(pair.a));
+		if (sends == 0)
+			udp_socket_tell(terse, to);
+	}
+	assert_int_equal(pair.taken.count, pair.sent - 2 * PACKETS);
+	while (udp_receive(pair.b, terse, to, take, &pair.taken))
+		;
+	assert_int_equal(pair.taken.count, pair.sent);
+	assert_int_equal(pair.taken.traffic_class, IPTOS_ECN_CE);
+	assert_int_equal(counters_of(pair.b).bad_icrc + counters_of(pair.b).malformed, 0);
+	close(terse);
+	pair_close(&pair);
+}
+
+static void test_a_terse_receiver_takes_whatever_a_path_sends(void **state)
+{
+	terse_receiver(&ipv4_b, &ipv4_a);
+	terse_receiver(&ipv6, &ipv6);
 }
 
 /* A lane without a thread, and a peer. */
@@ -463,7 +518,7 @@ struct inlet_test {
 	struct source source;
 	struct caller caller;
 	int peer;
-	uint32_t delivered;
+	bool has_turns; /* what comes are turns */
 };
 
 static void inlet_open(struct inlet_test *t)
@@ -506,7 +561,8 @@ static void deliver(const struct packet *packet, void *data)
  * way. */
 static int mind(struct inlet_test *t, int batches, int of)
 {
-	const struct caller other = {.gid = ipv6, .port = PATH_PORT_BASE + 1};
+	const struct batch theirs = {.caller = {.gid = ipv6, .port = PATH_PORT_BASE + 1}};
+	const struct batch batch = {.caller = t->caller, .is_turn = t->has_turns};
 	int taken = 0;
 
 	for (int i = 0; i < batches; i++) {
@@ -514,7 +570,7 @@ static int mind(struct inlet_test *t, int batches, int of)
 		bool is_by_inlet = t->lane->inlet.parent && !is_others;
 
 		taken += inlet_mind(t->lane, is_by_inlet ? &t->lane->inlet.source : &t->source,
-				    is_others ? &other : &t->caller, false, deliver, NULL);
+				    is_others ? &theirs : &batch, deliver, NULL);
 	}
 	return taken;
 }
@@ -553,20 +609,73 @@ static void test_who_most_comes_from_has_the_inlet(void **state)
 /* The peer's port serves several lanes or processes after all. */
 static void test_an_inlet_that_is_misled_is_given_up_for_good(void **state)
 {
+	struct batch misled = {.is_misled = true};
 	struct inlet_test t;
 
 	if (!steer_is_wanted())
 		skip();
 	inlet_open(&t);
+	misled.caller = t.caller;
 	mind(&t, INLET_WINDOW, 0);
 	assert_true(is_open(&t));
 	send_to_slot(t.peer, &t.host, 2);
-	assert_int_equal(inlet_mind(t.lane, &t.lane->inlet.source, &t.caller, true, deliver, NULL),
-			 1);
+	assert_int_equal(inlet_mind(t.lane, &t.lane->inlet.source, &misled, deliver, NULL), 1);
 	assert_false(is_open(&t));
 	assert_in_order(&t.host, t.peer);
 	mind(&t, 8 * INLET_WINDOW, 0);
 	assert_false(is_open(&t));
+	inlet_end(&t);
+}
+
+static int option_of(const struct inlet_test *t, int level, int name)
+{
+	socklen_t length = sizeof(int);
+	int value = -1;
+
+	assert_int_equal(getsockopt(t->lane->inlet.source.fd, level, name, &value, &length), 0);
+	return value;
+}
+
+static void assert_terse(const struct inlet_test *t, bool is_terse)
+{
+	assert_true(is_open(t));
+	assert_int_equal(t->lane->inlet.is_terse, is_terse);
+	assert_int_equal(option_of(t, IPPROTO_IP, IP_RECVTOS), !is_terse);
+	assert_int_equal(option_of(t, IPPROTO_UDP, UDP_GRO), !is_terse);
+}
+
+static void test_an_inlet_is_terse_as_long_as_there_is_an_exchange(void **state)
+{
+	struct inlet_test t;
+
+	if (!steer_is_wanted())
+		skip();
+	inlet_open(&t);
+	t.has_turns = true;
+	mind(&t, INLET_WINDOW, 0);
+	assert_terse(&t, true);
+	send_to_slot(t.peer, &t.host, 0);
+	assert_int_equal(inlet_receive(t.lane, deliver, NULL), 1);
+	mind(&t, 2 * INLET_WINDOW, 0);
+	assert_terse(&t, true);
+	/* a stream: two batches of it */
+	t.has_turns = false;
+	mind(&t, 1, 0);
+	assert_terse(&t, true);
+	mind(&t, 1, 0);
+	assert_terse(&t, false);
+	send_to_slot(t.peer, &t.host, 0);
+	assert_int_equal(inlet_receive(t.lane, deliver, NULL), 1);
+	/* another exchange, by another socket; what has come is not lost */
+	mind(&t, 2 * INLET_WINDOW, 0);
+	t.has_turns = true;
+	mind(&t, 2 * INLET_WINDOW - 3, 0);
+	assert_terse(&t, false);
+	send_to_slot(t.peer, &t.host, 0);
+	assert_int_equal(mind(&t, 1, 0), 1);
+	assert_false(is_open(&t));
+	mind(&t, INLET_WINDOW, 0);
+	assert_terse(&t, true);
 	inlet_end(&t);
 }
 
@@ -597,8 +706,10 @@ int main(void)
 	    cmocka_unit_test(test_a_path_that_has_worked_is_tried_again_soon),
 	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
 	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
+	    cmocka_unit_test(test_a_terse_receiver_takes_whatever_a_path_sends),
 	    cmocka_unit_test(test_who_most_comes_from_has_the_inlet),
 	    cmocka_unit_test(test_an_inlet_that_is_misled_is_given_up_for_good),
+	    cmocka_unit_test(test_an_inlet_is_terse_as_long_as_there_is_an_exchange),
 	    cmocka_unit_test(test_an_inlet_goes_with_the_address),
 	};
 
