@@ -51,6 +51,7 @@ enum {
 	PATH_DOUBT_AGAIN = 16,
 	PATH_DOUBT_OLD = 4,
 	PATH_YOUNG = PATH_WINDOW, /* runs: who is doubted so soon may never have worked */
+	PATH_SETBACKS = 3,
 };
 
 /* A socket that sends. */
@@ -82,9 +83,11 @@ struct udp_place {
 struct udp_path {
 	struct udp_place to; /* `from` is NULL: there is none */
 	struct udp_way way;
-	uint32_t used; /* in this window */
-	uint32_t age;  /* runs in all, up to PATH_YOUNG */
-	bool is_dead;  /* it failed: closed as soon as no run is staged for it */
+	uint32_t used;	   /* in this window */
+	uint32_t age;	   /* runs in all, up to PATH_YOUNG */
+	uint32_t setbacks; /* how often it was doubted lately */
+	bool is_doubted;   /* it was with the last run */
+	bool is_dead;	   /* it failed: closed as soon as no run is staged for it */
 };
 
 struct udp_candidate {

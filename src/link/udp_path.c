@@ -171,6 +171,19 @@ static void doubt(struct udp_paths *paths, struct udp_path *path)
 	path->is_dead = true;
 }
 
+/*
+ * A path that has worked is not left at once: most often a core was gone for a while, or a packet
+ * was lost, and it works on. What goes again goes as if there were none all the same.
+ */
+static bool endures(struct udp_path *path)
+{
+	if (path->age < PATH_YOUNG)
+		return false;
+	path->setbacks += !path->is_doubted;
+	path->is_doubted = true;
+	return path->setbacks < PATH_SETBACKS;
+}
+
 static bool is_doubted(struct udp_paths *paths, const struct udp_place *to)
 {
 	const struct udp_doubt *d = find_doubt(paths, to);
@@ -188,6 +201,7 @@ static void review(struct udp_paths *paths)
 		if (path->to.from && (path->is_dead || path->used < PATH_COLD))
 			path_close(paths, path);
 		path->used = 0;
+		path->setbacks /= 2;
 	}
 	for (struct udp_doubt *d = paths->doubts; d < paths->doubts + PATH_DOUBTS; d++)
 		d->windows -= d->windows > 0;
@@ -253,12 +267,16 @@ struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *f
 	if (++paths->runs >= PATH_WINDOW && link->run_count == 0)
 		review(paths);
 	path = find(paths, &to);
-	if (path && !path->is_dead && av->is_doubted)
+	if (path && !path->is_dead && av->is_doubted) {
+		if (endures(path))
+			return NULL;
 		doubt(paths, path);
+	}
 	if (!path) {
 		count_candidate(paths, &to);
 	} else if (!path->is_dead) {
 		path->used++;
+		path->is_doubted = false;
 		path->age += path->age < PATH_YOUNG;
 	}
 	return path && !path->is_dead ? path : NULL;

@@ -327,7 +327,35 @@ static void test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom(void 
 	pair_close(&pair);
 }
 
-static void test_a_path_that_has_worked_is_tried_again_soon(void **state)
+/* So many runs in a row are doubted, the others not. */
+static void set_back(struct pair *pair, int runs)
+{
+	pair->av.is_doubted = true;
+	send_many(pair, DEST_QP, runs);
+	assert_false(udp_is_path_port(pair->taken.port));
+	pair->av.is_doubted = false;
+	send_many(pair, DEST_QP, 1);
+	assert_true(udp_is_path_port(pair->taken.port));
+}
+
+static void test_a_path_that_has_worked_endures_what_is_lost_now_and_then(void **state)
+{
+	struct pair pair;
+	uint16_t port;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, 3 * PATH_WINDOW);
+	port = pair.taken.port;
+	for (int i = 0; i < 10; i++) {
+		set_back(&pair, 1 + i);
+		send_many(&pair, DEST_QP, PATH_WINDOW);
+		assert_int_equal(pair.taken.port, port);
+	}
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
+static void test_a_path_that_has_worked_is_left_and_tried_again_soon(void **state)
 {
 	struct pair pair;
 
@@ -336,6 +364,8 @@ static void test_a_path_that_has_worked_is_tried_again_soon(void **state)
 	for (int i = 0; i < 3; i++) {
 		send_many(&pair, DEST_QP, 2 * PATH_WINDOW);
 		assert_true(udp_is_path_port(pair.taken.port));
+		for (int k = 1; k < PATH_SETBACKS; k++)
+			set_back(&pair, 1);
 		send_doubted(&pair);
 		send_many(&pair, DEST_QP, (PATH_DOUBT_OLD - 1) * PATH_WINDOW);
 		assert_false(udp_is_path_port(pair.taken.port));
@@ -703,7 +733,8 @@ int main(void)
 	    cmocka_unit_test(test_a_receiver_expects_the_next_identification_of_a_path),
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
 	    cmocka_unit_test(test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom),
-	    cmocka_unit_test(test_a_path_that_has_worked_is_tried_again_soon),
+	    cmocka_unit_test(test_a_path_that_has_worked_endures_what_is_lost_now_and_then),
+	    cmocka_unit_test(test_a_path_that_has_worked_is_left_and_tried_again_soon),
 	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
 	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
 	    cmocka_unit_test(test_a_terse_receiver_takes_whatever_a_path_sends),
