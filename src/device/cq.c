@@ -195,11 +195,6 @@ int cq_take_count(void)
 	return taking.cq ? taking.count : 0;
 }
 
-bool cq_take_is_full(void)
-{
-	return taking.cq && taking.count >= taking.room;
-}
-
 /* Whoever arms the CQ meanwhile does so after this completion, which is polled. */
 static bool take(struct cq *cq, const struct cqe *cqe)
 {

@@ -115,7 +115,10 @@ struct cq_taking {
 struct cq_taking *cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc);
 int cq_take_count(void); /* so far */
 
-bool cq_take_is_full(void); /* by now; not without a taker */
+static inline bool cq_take_is_full(const struct cq_taking *taking)
+{
+	return taking->count >= taking->room;
+}
 
 static inline int cq_take_end(struct cq_taking *taking)
 {

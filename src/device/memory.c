@@ -25,6 +25,7 @@ int memory_store_raw(void *to, const void *from, size_t length);
 int memory_fetch_add_raw(void *place, uint64_t add, uint64_t *old);
 int memory_compare_swap_raw(void *place, uint64_t compare, uint64_t swap, uint64_t *old);
 int memory_store_8_raw(void *place, uint64_t value);
+int memory_copy_8_raw(void *to, const void *from);
 int memory_move_raw(void *to, const void *from, size_t length);
 extern const char memory_touch_begin[], memory_touch_end[], memory_touch_fault[];
 
@@ -119,9 +120,11 @@ __asm__(".pushsection .text\n"
 						   "	lock cmpxchgq %rdx, (%rdi)\n"
 						   "	movq %rax, (%rcx)\n")
 		    ROUTINE("memory_store_8_raw", "	movq %rsi, (%rdi)\n")
-			ROUTINE("memory_move_raw",
-				"	movq %rdx, %rcx\n"
-				"	rep movsb\n") ".globl memory_touch_end\n.hidden "
+			ROUTINE("memory_copy_8_raw",
+				"	movq (%rsi), %rax\n	movq %rax, (%rdi)\n")
+			    ROUTINE("memory_move_raw",
+				    "	movq %rdx, %rcx\n"
+				    "	rep movsb\n") ".globl memory_touch_end\n.hidden "
 						      "memory_touch_end\nmemory_touch_end:\n"
 						      ".globl memory_touch_fault\n.hidden "
 						      "memory_touch_fault\nmemory_touch_fault:\n"
@@ -191,6 +194,11 @@ static int memory_store_8_raw(void *place, uint64_t value)
 	return 0;
 }
 
+static int memory_copy_8_raw(void *to, const void *from)
+{
+	return copy_whole(to, from, 8, 0);
+}
+
 bool memory_recover(uintptr_t *pc)
 {
 	return false;
@@ -198,8 +206,16 @@ bool memory_recover(uintptr_t *pc)
 
 #endif
 
+/* As the smallest messages mostly are: a number, a pointer. */
+static bool is_word(const char *place, size_t length)
+{
+	return length == sizeof(uint64_t) && (uintptr_t)place % sizeof(uint64_t) == 0;
+}
+
 int memory_load(void *to, const char *from, size_t length)
 {
+	if (is_word(from, length))
+		return memory_copy_8_raw(to, from);
 	if (length >= MOVE_LONG)
 		return memory_move_raw(to, from, length);
 	return memory_load_raw(to, from, length);
@@ -207,6 +223,8 @@ int memory_load(void *to, const char *from, size_t length)
 
 int memory_store(char *to, const void *from, size_t length)
 {
+	if (is_word(to, length))
+		return memory_copy_8_raw(to, from);
 	return memory_store_raw(to, from, length);
 }
 
@@ -214,6 +232,8 @@ int memory_move(char *to, const char *from, size_t length)
 {
 	size_t body = length < MOVE_LONG ? 0 : length - MOVE_END;
 
+	if (is_word(to, length))
+		return memory_copy_8_raw(to, from);
 	if (body && memory_move_raw(to, from, body))
 		return -EFAULT;
 	return memory_store_raw(to + body, from + body, length - body);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/memory.h"
 #include "device/pd.h"
@@ -373,7 +374,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return ret;
 }
 
-int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+WHOLE int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_acquire);
 	int ret = 0;

@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/qp.h"
@@ -130,7 +131,7 @@ static bool catch_up_with(struct lane *lane, struct seat *seat, struct express_a
 
 /* What waits for room in a ring leaves, and ACKs that wait for company. False if one of the QPs
  * needs more than that. */
-static bool catch_up(struct lane *lane)
+APART static bool catch_up(struct lane *lane)
 {
 	struct express_acks acks = {.outbox = samehost_outbox(lane->samehost)};
 	struct seat **link = &lane->late;
@@ -151,18 +152,22 @@ static bool catch_up(struct lane *lane)
 
 /* ---- verbs ---- */
 
-/* Without system calls, but for events that are to be told; those are no cancellation points. */
-static void let_go(struct lane *lane)
+/* Events that are to be told, by system calls, which are no cancellation points. */
+APART static void tell_and_let_go(struct lane *lane)
 {
 	int before;
 
-	if (!lane->tell_count) {
-		lane_release(lane);
-		return;
-	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	lane_release(lane);
 	pthread_setcancelstate(before, &before);
+}
+
+static void let_go(struct lane *lane)
+{
+	if (lane->tell_count)
+		tell_and_let_go(lane);
+	else
+		lane_release(lane);
 }
 
 /* What came meanwhile, from one who did not get the lock. */
@@ -286,25 +291,27 @@ static void taken(struct qp *qp, void *lane)
 	note(lane, qp->seat);
 }
 
+struct take {
+	struct lane *lane;
+	const struct cq_taking *taking; /* NULL: all that comes is wanted */
+};
+
+/* For who polls what finds no room in its array would be stored, and comes with its next poll. */
 static enum samehost_taken accept(const struct packet *packet, void *adapter, void *data)
 {
-	struct lane *lane = data;
+	const struct take *take = data;
+	struct lane *lane = take->lane;
 	struct glance glance = {(uint8_t)lane->index, lane->clock, taken, lane};
 
-	return transport_glance(adapter, packet, &glance) ? SAMEHOST_TAKEN : SAMEHOST_LEFT;
+	if (!transport_glance(adapter, packet, &glance))
+		return SAMEHOST_LEFT;
+	return take->taking && cq_take_is_full(take->taking) ? SAMEHOST_ENOUGH : SAMEHOST_TAKEN;
 }
 
-/* For who polls: what finds no room in its array would be stored, and comes with its next poll. */
-static enum samehost_taken accept_few(const struct packet *packet, void *adapter, void *data)
+static unsigned int take(struct lane *lane, const struct cq_taking *taking, bool *has_more)
 {
-	enum samehost_taken taken = accept(packet, adapter, data);
-
-	return taken == SAMEHOST_TAKEN && cq_take_is_full() ? SAMEHOST_ENOUGH : taken;
-}
-
-static unsigned int take(struct lane *lane, samehost_accept accept_one, bool *has_more)
-{
-	unsigned int count = samehost_glance(lane->samehost, accept_one, lane, has_more);
+	struct take take = {lane, taking};
+	unsigned int count = samehost_glance(lane->samehost, accept, &take, has_more);
 
 	lane->unanswered += count;
 	return count;
@@ -317,13 +324,13 @@ unsigned int express_look(struct lane *lane)
 
 	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return 0;
-	count = take(lane, accept, &has_more);
+	count = take(lane, NULL, &has_more);
 	catch_up(lane);
 	return count;
 }
 
 /* True if that was all there was to do. */
-static bool look(struct lane *lane, bool *did)
+static bool look(struct lane *lane, const struct cq_taking *taking, bool *did)
 {
 	unsigned int count;
 	bool has_more;
@@ -332,7 +339,7 @@ static bool look(struct lane *lane, bool *did)
 	    lane->late_count > LATE_MAX || ++lane->glances % TURN_EVERY == 0)
 		return false;
 	lane->is_telling_later = true;
-	count = take(lane, accept_few, &has_more);
+	count = take(lane, taking, &has_more);
 	if (count) {
 		lane->spared = SPARED_LOOKS;
 		*did = true;
@@ -344,7 +351,7 @@ static bool look(struct lane *lane, bool *did)
 	return !has_more;
 }
 
-bool express_glance(struct lane *lane, bool *did)
+WHOLE bool express_glance(struct lane *lane, const struct cq_taking *taking, bool *did)
 {
 	bool is_all;
 
@@ -355,7 +362,7 @@ bool express_glance(struct lane *lane, bool *did)
 	atomic_store_explicit(&lane->polls,
 			      atomic_load_explicit(&lane->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	is_all = look(lane, did);
+	is_all = look(lane, taking, did);
 	let_go(lane);
 	return is_all && !has_missed(lane);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/lines.h"
+#include "base/hot.h"
 #include "device/cq.h"
 #include "device/mcast.h"
 #include "device/pd.h"
@@ -31,10 +32,16 @@
 #include "transport/transport.h"
 
 /* This thread's; in one piece, as it is looked up at each poll. */
-static _Thread_local struct {
+static _Thread_local struct thread_state {
 	struct yield yield;
 	unsigned int told; /* lanes that it has not caught up with since it took an event */
 } mine;
+
+/* Apart, or the compiler would look it up twice rather than keep it. */
+APART static struct thread_state *this_thread_state(void)
+{
+	return &mine;
+}
 
 static int refuse_forked(void)
 {
@@ -508,20 +515,21 @@ struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *nee
 	return express_send(qp->seat->lane, qp->seat, wr, needs_doorbell);
 }
 
-bool engine_glance(struct cq *cq)
+bool engine_glance(struct cq *cq, const struct cq_taking *taking)
 {
 	struct engine *engine = station_of(cq->adapter)->engine;
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);
+	struct thread_state *own = this_thread_state();
 	bool is_all = true, happened = false;
 
-	if (!engine->neighbours.has_express || lanes & mine.told || yield_is_due(&mine.yield))
+	if (!engine->neighbours.has_express || lanes & own->told || yield_is_due(&own->yield))
 		return false;
 	for (; lanes; lanes &= lanes - 1)
-		is_all &= express_glance(engine->lanes[__builtin_ctz(lanes)], &happened);
+		is_all &= express_glance(engine->lanes[__builtin_ctz(lanes)], taking, &happened);
 	if (happened)
-		yield_again(&mine.yield);
+		yield_again(&own->yield);
 	else
-		mine.yield.idle++;
+		own->yield.idle++;
 	return is_all;
 }
 

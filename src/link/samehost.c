@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <urcu/compiler.h>
 
+#include "base/hot.h"
 #include "device/av.h"
 #include "device/limits.h"
 #include "link/assist.h"
@@ -311,18 +312,28 @@ static void commit_run(struct outbox *outbox, size_t size, uint32_t count)
 	elsewhere->commit_run(elsewhere, size, count);
 }
 
-static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-			     size_t size)
+ASIDE static struct channel *open_way(struct samehost *samehost, const struct av *av,
+				      uint32_t dest_qp)
+{
+	struct channel *channel;
+
+	if (!choose(samehost, av, dest_qp, &channel) || !channel ||
+	    !put_address(samehost, channel, av))
+		return NULL;
+	return channel;
+}
+
+WHOLE static void *reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+				   size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
 	struct channel *channel = channel_to(samehost, dest_qp);
 
 	/* what has left by it with this address was of this host */
-	if (!channel || !has_address(channel, av)) {
-		if (!choose(samehost, av, dest_qp, &channel) || !channel ||
-		    !put_address(samehost, channel, av))
-			return NULL;
-	}
+	if (!channel || !has_address(channel, av))
+		channel = open_way(samehost, av, dest_qp);
+	if (!channel)
+		return NULL;
 	samehost->reserved = channel;
 	return ring_reserve(&channel->out, size);
 }
@@ -337,7 +348,7 @@ static bool is_along(const struct outbox *outbox, const struct av *av, uint32_t 
 	return channel && channel == samehost->reserved && has_address(channel, av);
 }
 
-static void commit_express(struct outbox *outbox, size_t size)
+WHOLE static void commit_express(struct outbox *outbox, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
 
@@ -529,7 +540,8 @@ static unsigned int receive(struct channel *channel, samehost_find find, samehos
 }
 
 /* What is not accepted stays. */
-static unsigned int glance(struct channel *channel, samehost_accept accept, void *data)
+static unsigned int glance(struct channel *channel, samehost_accept accept, void *data,
+			   enum samehost_taken *last)
 {
 	enum samehost_taken taken;
 	unsigned int count = 0;
@@ -543,7 +555,7 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 			channel->packet.bth = bytes;
 			channel->packet.length = length;
 			channel->packet.is_express = true;
-			taken = accept(&channel->packet, channel->owner, data);
+			taken = *last = accept(&channel->packet, channel->owner, data);
 			if (taken == SAMEHOST_TAKEN)
 				continue;
 			count += taken == SAMEHOST_ENOUGH;
@@ -558,19 +570,31 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 	return count;
 }
 
-unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
-			     bool *has_more)
+/* Where something came in, more is likely to; that it is looked at first. */
+static void put_first(struct samehost *samehost, uint32_t index)
 {
+	struct channel *channel = samehost->channels[index];
+
+	samehost->channels[index] = samehost->channels[0];
+	samehost->channels[0] = channel;
+}
+
+WHOLE unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
+				   bool *has_more)
+{
+	enum samehost_taken last = SAMEHOST_LEFT;
 	unsigned int count = 0;
 
 	*has_more = false;
-	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+	for (uint32_t i = 0; i < samehost->channel_count && last != SAMEHOST_ENOUGH; i++) {
 		struct channel *channel = samehost->channels[i];
 
 		if (ring_is_empty(&channel->in))
 			continue;
-		count += glance(channel, accept, data);
-		*has_more |= !ring_is_empty(&channel->in);
+		count += glance(channel, accept, data, &last);
+		if (i)
+			put_first(samehost, i);
+		*has_more |= last != SAMEHOST_ENOUGH && !ring_is_empty(&channel->in);
 	}
 	samehost->heard += count;
 	return count;

@@ -138,7 +138,7 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 enum samehost_taken {
 	SAMEHOST_LEFT,
 	SAMEHOST_TAKEN,
-	SAMEHOST_ENOUGH, /* taken, and the rest of its ring may wait */
+	SAMEHOST_ENOUGH, /* taken, and all the rest may wait */
 };
 
 typedef enum samehost_taken (*samehost_accept)(const struct packet *packet, void *owner,

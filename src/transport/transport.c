@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/hot.h"
 #include "base/lines.h"
 #include "device/adapter.h"
 #include "device/cq.h"
@@ -279,26 +280,34 @@ static void fetch_behind(struct adapter *adapter, const struct packet *packet,
 		express_fetch_sent(near);
 }
 
-/* The head of a record is copied: its sender could still change it. */
-bool transport_glance(struct adapter *adapter, const struct packet *packet,
-		      const struct glance *glance)
+APART static bool glance_at_acks(struct adapter *adapter, const struct packet *packet,
+				 const struct express *head, const struct glance *glance)
 {
-	struct express head, one;
-	uint32_t count;
+	uint32_t count = express_count_acks(packet);
 
-	if (packet->length < sizeof(head))
-		return false;
-	memcpy(&head, packet->bth, sizeof(head));
-	if (!(express_flags(&head) & EXPRESS_MANY))
-		return glance_at(adapter, packet, &head, glance);
-	count = express_count_acks(packet);
 	for (uint32_t i = 0; i < count; i++) {
-		fetch_behind(adapter, packet, &head, i, glance);
-		one = express_ack_at(packet, &head, i);
+		struct express one;
+
+		fetch_behind(adapter, packet, head, i, glance);
+		one = express_ack_at(packet, head, i);
 		if (!glance_at(adapter, packet, &one, glance))
 			return false;
 	}
 	return true;
+}
+
+/* The head of a record is copied: its sender could still change it. */
+APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *packet,
+				  const struct glance *glance)
+{
+	struct express head;
+
+	if (packet->length < sizeof(head))
+		return false;
+	memcpy(&head, packet->bth, sizeof(head));
+	if (express_flags(&head) & EXPRESS_MANY)
+		return glance_at_acks(adapter, packet, &head, glance);
+	return glance_at(adapter, packet, &head, glance);
 }
 
 /* As bytes, for it may be kept as such (hold.h). */

@@ -124,7 +124,7 @@ static int poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 			return count;
 	}
 	taking = cq_take_begin(cq, num_entries, wc);
-	if (!engine_glance(cq) && !taking->count)
+	if (!engine_glance(cq, taking) && !taking->count)
 		progress(cq);
 	count = cq_take_end(taking);
 	return count || cq_is_empty(cq) ? count : cq_poll(cq, num_entries, wc);

@@ -160,6 +160,20 @@ static void atomics_on_memory_that_is_gone_fail(void **state)
 	assert_int_equal(memory_store_8(pages + PAGE, 1), -EFAULT);
 }
 
+static void a_word_of_memory_that_is_gone_fails(void **state)
+{
+	_Alignas(8) char word[8] = "abcdefg";
+
+	guard();
+	assert_int_equal(memory_load(word, pages + PAGE, 8), -EFAULT);
+	assert_int_equal(memory_store(pages + PAGE, word, 8), -EFAULT);
+	assert_int_equal(memory_move(pages + PAGE, word, 8), -EFAULT);
+	assert_int_equal(memory_move(word, pages + PAGE, 8), -EFAULT);
+	assert_memory_equal(word, "abcdefg", 8);
+	assert_int_equal(memory_store(pages + PAGE - 8, word, 8), 0);
+	assert_memory_equal(pages + PAGE - 8, word, 8);
+}
+
 static void no_instruction_of_others_is_recovered(void **state)
 {
 	uintptr_t pc = (uintptr_t)memcpy;
@@ -242,6 +256,7 @@ int main(void)
 	    cmocka_unit_test(a_load_from_memory_that_is_gone_fails),
 	    cmocka_unit_test(long_moves_are_whole_or_fail),
 	    cmocka_unit_test(an_address_that_no_process_has_fails),
+	    cmocka_unit_test(a_word_of_memory_that_is_gone_fails),
 	    cmocka_unit_test(atomics_on_memory_that_is_gone_fail),
 	    cmocka_unit_test(no_instruction_of_others_is_recovered),
 #endif

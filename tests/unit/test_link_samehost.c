@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The same-host link of a lane with several neighbours: what a glance takes in, and in which order.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "device/av.h"
+#include "device/limits.h"
+#include "link/samehost.h"
+
+enum { NEIGHBOURS = 3, OUR_SLOT = 9, ALL_WAYS = (1 << SAMEHOST_WAYS) - 1 };
+
+/* We, and a lane of each neighbour; and what `accept` was asked to take. */
+static struct world {
+	struct samehost *ours, *theirs[NEIGHBOURS];
+	struct av av;
+	uint8_t taken[64];
+	unsigned int count, room;
+} world;
+
+static char owner;
+
+static void *find(const union ibv_gid *dgid, uint32_t ifindex, void *data)
+{
+	return &owner;
+}
+
+static void deliver(const struct packet *packet, void *to, void *data)
+{
+	assert_ptr_equal(to, &owner);
+	world.taken[world.count++] = packet->bth[0];
+}
+
+/* Records that begin with 0 are left; of others only so many are wanted. */
+static enum samehost_taken accept(const struct packet *packet, void *to, void *data)
+{
+	if (!packet->bth[0])
+		return SAMEHOST_LEFT;
+	deliver(packet, to, data);
+	return world.count == world.room ? SAMEHOST_ENOUGH : SAMEHOST_TAKEN;
+}
+
+static void *map(int fd)
+{
+	void *memory = mmap(NULL, channel_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_true(memory != MAP_FAILED);
+	return memory;
+}
+
+static void connect_with(uint32_t neighbour)
+{
+	int fd = memfd_create("channel", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, (off_t)channel_bytes()), 0);
+	world.theirs[neighbour] = samehost_open(NULL, false, true, 0);
+	samehost_set_local(world.theirs[neighbour], &world.av.dgid, 1);
+	assert_int_equal(samehost_add(world.theirs[neighbour],
+				      channel_open(map(fd), CHANNEL_OFFERED, -1), OUR_SLOT,
+				      ALL_WAYS),
+			 0);
+	assert_int_equal(
+	    samehost_add(world.ours, channel_open(map(fd), 0, -1), neighbour + 1, ALL_WAYS), 0);
+	close(fd);
+}
+
+static void send(uint32_t neighbour, uint8_t what)
+{
+	struct outbox *outbox = samehost_outbox(world.theirs[neighbour]);
+	uint8_t *record =
+	    outbox->reserve_express(outbox, &world.av, OUR_SLOT << QPN_SLOT_SHIFT, 24);
+
+	assert_non_null(record);
+	memset(record, what, 24);
+	outbox->commit_express(outbox, 24);
+}
+
+static unsigned int glance(unsigned int room, bool *has_more)
+{
+	world.count = 0;
+	world.room = room;
+	return samehost_glance(world.ours, accept, NULL, has_more);
+}
+
+/* The addresses have been taken in, and a first record of each. */
+static int setup(void **state)
+{
+	memset(&world, 0, sizeof(world));
+	world.av.dgid.raw[15] = world.av.sgid.raw[15] = 1;
+	world.av.hop_limit = 1;
+	world.ours = samehost_open(NULL, false, true, 0);
+	for (uint32_t i = 0; i < NEIGHBOURS; i++) {
+		connect_with(i);
+		send(i, 99);
+	}
+	samehost_receive(world.ours, find, deliver, NULL);
+	return world.count == NEIGHBOURS ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	for (int i = 0; i < NEIGHBOURS; i++)
+		samehost_close(world.theirs[i]);
+	samehost_close(world.ours);
+	return 0;
+}
+
+static void a_glance_takes_what_all_have_sent(void **state)
+{
+	bool has_more;
+
+	send(2, 3);
+	send(0, 1);
+	send(1, 2);
+	send(2, 4);
+	assert_int_equal(glance(64, &has_more), 4);
+	assert_false(has_more);
+	assert_memory_equal(world.taken, ((uint8_t[]){1, 2, 3, 4}), 4);
+	assert_int_equal(glance(64, &has_more), 0);
+	assert_false(has_more);
+}
+
+static void who_has_enough_leaves_the_rest_to_the_next_glance(void **state)
+{
+	uint8_t seen[6];
+	bool has_more;
+
+	for (uint8_t i = 0; i < 6; i++)
+		send(i / 2, i + 1);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(glance(1, &has_more), 1);
+		assert_false(has_more);
+		seen[i] = world.taken[0];
+	}
+	assert_memory_equal(seen, ((uint8_t[]){1, 2, 3, 4, 5, 6}), 6);
+	assert_int_equal(glance(1, &has_more), 0);
+}
+
+static void who_sent_last_is_looked_at_first(void **state)
+{
+	bool has_more;
+
+	send(2, 1);
+	assert_int_equal(glance(64, &has_more), 1);
+	send(0, 2);
+	send(1, 3);
+	send(2, 4);
+	assert_int_equal(glance(64, &has_more), 3);
+	assert_memory_equal(world.taken, ((uint8_t[]){4, 3, 2}), 3);
+}
+
+static void what_is_not_taken_stays_and_keeps_nobody_else_s_back(void **state)
+{
+	bool has_more;
+
+	send(0, 0);
+	send(0, 1);
+	send(1, 2);
+	assert_int_equal(glance(64, &has_more), 1);
+	assert_true(has_more);
+	assert_int_equal(world.taken[0], 2);
+	world.count = 0;
+	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), 2);
+	assert_memory_equal(world.taken, ((uint8_t[]){0, 1}), 2);
+}
+
+static void nobody_s_records_are_lost_whoever_takes_turns(void **state)
+{
+	bool has_more;
+
+	for (int i = 0; i < 100; i++) {
+		send(1 + i % 2, 5);
+		send(0, 6);
+		assert_int_equal(glance(64, &has_more), 2);
+		assert_int_equal(world.taken[0] + world.taken[1], 11);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(a_glance_takes_what_all_have_sent),
+	    TEST(who_has_enough_leaves_the_rest_to_the_next_glance),
+	    TEST(who_sent_last_is_looked_at_first),
+	    TEST(what_is_not_taken_stays_and_keeps_nobody_else_s_back),
+	    TEST(nobody_s_records_are_lost_whoever_takes_turns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
