@@ -64,6 +64,14 @@ bool address_is_any(const struct sockaddr *address)
 	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
 }
 
+bool address_is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 ==
+	       IN_LOOPBACKNET;
+}
+
 __be16 *address_port(struct sockaddr *address)
 {
 	return address->sa_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port

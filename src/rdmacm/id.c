@@ -170,22 +170,52 @@ int id_set_device(struct id *id, const union ibv_gid *sgid)
 	return 0;
 }
 
+int id_need_device(struct id *id)
+{
+	const struct sockaddr *own = &id->cm.route.addr.src_addr;
+	union ibv_gid gid;
+
+	if (id->cm.verbs)
+		return 0;
+	if (id->state != ID_BOUND || address_is_any(own))
+		return EINVAL;
+	gid_of_address(own, &gid);
+	return id_set_device(id, &gid);
+}
+
+/*
+ * The device of a local address. To Linux a loopback address is as good as any, and the id has no
+ * device; libfabric asks so which devices there are, by an id without a port. Such a one gets its
+ * own when it needs it. With a port it is a server, and many look at the device of what they have
+ * bound.
+ */
+static int find_own_device(struct id *id, const struct sockaddr *address)
+{
+	struct sockaddr_storage own;
+	union ibv_gid gid;
+
+	if (address_is_any(address))
+		return 0;
+	memcpy(&own, address, address_length(address));
+	gid_of_address(address, &gid);
+	if (address_is_loopback(address) && !*address_port((struct sockaddr *)&own) &&
+	    device_find(&gid, NULL))
+		return 0;
+	return id_set_device(id, &gid);
+}
+
 static int bind_address(struct id *id, const struct sockaddr *address)
 {
 	socklen_t length = address_length(address);
-	union ibv_gid gid;
-	int error = 0;
+	int error;
 
 	if (id->state != ID_IDLE)
 		return EINVAL;
 	if (!length)
 		return refuse(REASON_CM_ADDRESS_FAMILY, "family %u", address->sa_family);
-	if (!address_is_any(address)) {
-		gid_of_address(address, &gid);
-		error = id_set_device(id, &gid);
-		if (error)
-			return error;
-	}
+	error = find_own_device(id, address);
+	if (error)
+		return error;
 	memcpy(&id->cm.route.addr.src_storage, address, length);
 	error = port_take(id);
 	if (error) {
@@ -221,6 +251,8 @@ int rdma_listen(struct rdma_cm_id *cm_id, int backlog)
 		error = bind_address(id, (struct sockaddr *)&any);
 	if (error == 0 && id->state != ID_BOUND)
 		error = EINVAL;
+	if (error == 0 && !address_is_any(&id->cm.route.addr.src_addr))
+		error = id_need_device(id);
 	if (error == 0) {
 		id->backlog =
 		    backlog > 0 && backlog < MAX_BACKLOG ? (unsigned int)backlog : MAX_BACKLOG;

@@ -30,7 +30,7 @@ static int join(struct id *id, const struct sockaddr *address, bool is_sender, v
 	struct event *event;
 	int error = 0;
 
-	if (!id->cm.verbs || !address_length(address))
+	if (id_need_device(id) || !address_length(address))
 		return EINVAL;
 	group = calloc(1, sizeof(*group));
 	event = event_create(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);

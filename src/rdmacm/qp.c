@@ -210,7 +210,7 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	int error;
 
-	if (!id->cm.verbs || id->cm.qp)
+	if (id_need_device(id) || id->cm.qp)
 		return EINVAL;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
 		attr->pd = id->cm.pd ? id->cm.pd : device_pd(id->cm.verbs);
@@ -313,16 +313,16 @@ static int prepare_xrc_srq(struct id *id, struct ibv_srq_init_attr_ex *attr)
 
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	int error = 0;
+	int error;
 
-	if (!id->verbs)
-		return cm_result(EINVAL);
 	manager_lock();
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+	error = id_need_device(id_of(id));
+	if (error == 0 && (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)) {
 		attr->pd = id->pd ? id->pd : device_pd(id->verbs);
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
-	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC)
+	if (error == 0 && attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
+	    attr->srq_type == IBV_SRQT_XRC)
 		error = prepare_xrc_srq(id_of(id), attr);
 	manager_unlock();
 	if (error)

@@ -119,10 +119,23 @@ void rs_endpoint_free(struct rs_endpoint *endpoint)
 	free(endpoint);
 }
 
+static int make_id(struct rsock *rs, struct rs_endpoint *endpoint)
+{
+	int error;
+
+	if (rdma_create_id(NULL, &endpoint->id, rs, RDMA_PS_UDP) ||
+	    rdma_bind_addr(endpoint->id, &endpoint->local.any))
+		return errno;
+	manager_lock();
+	error = id_need_device(id_of(endpoint->id));
+	manager_unlock();
+	return error;
+}
+
 int rs_endpoint_find(struct rsock *rs, const union rs_address *local, struct rs_endpoint **found)
 {
 	struct rs_endpoint *endpoint;
-	int error = 0;
+	int error;
 
 	cds_list_for_each_entry (endpoint, &rs->datagram->endpoints, node)
 		if (is_same(&endpoint->local, local, false)) {
@@ -134,9 +147,7 @@ int rs_endpoint_find(struct rsock *rs, const union rs_address *local, struct rs_
 		return ENOMEM;
 	endpoint->local = *local;
 	*address_port(&endpoint->local.any) = 0;
-	if (rdma_create_id(NULL, &endpoint->id, rs, RDMA_PS_UDP) ||
-	    rdma_bind_addr(endpoint->id, &endpoint->local.any))
-		error = errno;
+	error = make_id(rs, endpoint);
 	if (error == 0)
 		error = make_queues(rs, endpoint);
 	if (error) {
