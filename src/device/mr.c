@@ -83,16 +83,15 @@ static int enlist(struct mr *mr)
 }
 
 /*
- * A null region has no rkey, and one without remote rights needs none. On demand means that the
- * program may change what lies there and its protection, which nobody looks at who goes past it.
+ * Those without remote rights, too: SENDs are fetched from there (transport/offer.h). A null region
+ * has no memory. On demand means that the program may change what lies there and its protection,
+ * which nobody looks at who goes past it.
  */
 static void publish(struct mr *mr)
 {
 	const struct adapter_host *host = mr->adapter->host;
 
-	if (host->publish_mr && !mr->is_null && mr->length &&
-	    !(mr->access & IBV_ACCESS_ON_DEMAND) &&
-	    (mr->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)))
+	if (host->publish_mr && !mr->is_null && mr->length && !(mr->access & IBV_ACCESS_ON_DEMAND))
 		mr->is_published = host->publish_mr(mr->adapter, mr);
 }
 

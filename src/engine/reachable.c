@@ -216,13 +216,21 @@ static bool is_in_stream(struct stream *stream, const struct reach_op *op)
 	return now < stream->packets_to && op->length <= STREAM_BYTES;
 }
 
+/* What the peer has offered is asked for, and no stream of ours. */
+static unsigned int need_of(const struct reach_op *op)
+{
+	if (op->is_fetch)
+		return REACH_SENDS;
+	return op->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+}
+
 static enum reach_result reach_other(struct qp *qp, const struct directory_question *question,
 				     const struct reach_op *op)
 {
 	struct lane *lane = qp->seat->lane;
 	enum reach_result result;
 
-	if (samehost_is_common(lane->samehost, question->dest_qpn, op->rkey))
+	if (op->is_fetch || samehost_is_common(lane->samehost, question->dest_qpn, op->rkey))
 		return samehost_reach(lane->samehost, question, op);
 	if (op->is_prompt || is_in_stream(&lane->stream, op))
 		return REACH_REFUSED;
@@ -245,7 +253,7 @@ enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
 	    .dest_gid = qp->av.dgid,
 	    .pkey = qp->pkey,
 	    .rkey = op->rkey,
-	    .need = op->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+	    .need = need_of(op),
 	    .addr = op->remote_addr,
 	    .length = op->length,
 	};

@@ -235,8 +235,9 @@ static bool is_sensible(const struct work *work)
 
 	return work->offset <= question->length && work->bytes <= question->length - work->offset &&
 	       work->chunk && work->chunk <= work->bytes &&
-	       question->need == (work->is_read ? (unsigned int)IBV_ACCESS_REMOTE_READ
-						: (unsigned int)IBV_ACCESS_REMOTE_WRITE);
+	       (work->is_read
+		    ? question->need == IBV_ACCESS_REMOTE_READ || question->need == REACH_SENDS
+		    : question->need == IBV_ACCESS_REMOTE_WRITE);
 }
 
 static void help_with(struct assist_board *board, const struct work *work, struct reach *reach,

@@ -9,6 +9,7 @@
 #include "device/av.h"
 #include "device/port.h"
 #include "link/directory.h"
+#include "transport/reach.h"
 
 enum {
 	ENTRIES = 1 << 16, /* of each kind */
@@ -151,8 +152,10 @@ static bool qp_takes(const struct directory_qp *qp, const struct directory_quest
 
 static bool mr_takes(const struct directory_mr *mr, const struct directory_question *question)
 {
-	return mr->rkey == question->rkey && !(question->need & ~mr->access) &&
-	       question->addr >= mr->iova && question->length <= mr->length &&
+	unsigned int need = question->need & ~(unsigned int)REACH_SENDS;
+
+	return mr->rkey == question->rkey && !(need & ~mr->access) && question->addr >= mr->iova &&
+	       question->length <= mr->length &&
 	       question->addr - mr->iova <= mr->length - question->length;
 }
 

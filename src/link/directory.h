@@ -24,8 +24,9 @@ struct directory;
 struct directory_qp {
 	uint32_t qpn, dest_qpn;
 	union ibv_gid gid, dest_gid;
-	uint64_t pd;	 /* the same for all objects of a PD, and for no others */
-	uint32_t access; /* IBV_ACCESS_REMOTE_WRITE, _READ: what may be done without it */
+	uint64_t pd; /* the same for all objects of a PD, and for no others */
+	uint32_t
+	    access; /* IBV_ACCESS_REMOTE_WRITE, _READ, REACH_SENDS: what may be done without it */
 	uint32_t pkey;
 };
 
@@ -55,7 +56,8 @@ struct directory_question {
 	union ibv_gid gid, dest_gid;
 	uint16_t pkey;
 	uint32_t rkey;
-	unsigned int need; /* IBV_ACCESS_REMOTE_WRITE or _READ */
+	unsigned int
+	    need; /* IBV_ACCESS_REMOTE_WRITE or _READ; REACH_SENDS needs no region's right */
 	uint64_t addr, length;
 };
 

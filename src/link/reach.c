@@ -235,11 +235,20 @@ static enum reach_result do_it(struct reach *reach, struct assist *assist,
 
 	if (common)
 		return copy_here(op, common + op->offset) ? REACH_DONE : REACH_REFUSED;
-	if (op->is_prompt)
+	if (op->is_prompt || (op->is_fetch && !reach->pid))
 		return REACH_REFUSED;
 	if (assist_is_for(assist, op) && reach->pid)
 		return assist_do(assist, reach, question, op, place);
 	return reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
+}
+
+/* What was fetched is what was sent only if the sender has not given it up meanwhile. */
+static bool is_withdrawn(struct reach *reach, const struct directory_question *question)
+{
+	struct directory_answer answer;
+
+	atomic_thread_fence(memory_order_acquire);
+	return !directory_recall(reach->directory, &reach->memo, question, &answer);
 }
 
 /* On x86-64 a locked instruction is the fence. */
@@ -263,6 +272,8 @@ enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assi
 	fence_behind_locked();
 	if (directory_recall(reach->directory, &reach->memo, question, &answer))
 		result = do_it(reach, assist, question, &answer, op);
+	if (result == REACH_DONE && op->is_fetch && is_withdrawn(reach, question))
+		result = REACH_REFUSED;
 	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
 	return result;
 }

@@ -20,7 +20,8 @@
 #include "wire/headers.h"
 
 enum {
-	BATCH_PACKETS = 64, /* from a channel at a time, so that answers leave in between */
+	BATCH_PACKETS = 64,	 /* from a channel at a time, so that answers leave in between, */
+	BATCH_BYTES = 256 << 10, /* and as much of what is fetched */
 	LOCALS_MAX = 64,
 	WANTED_MAX = 16,
 };
@@ -88,6 +89,7 @@ struct samehost {
 	uint32_t local_count;
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
 	uint64_t assists;
+	uint64_t fetched; /* bytes, of this batch */
 	bool has_touched, is_full;
 	uint32_t heard; /* records that came in */
 	uint32_t poller;
@@ -424,6 +426,8 @@ enum reach_result samehost_reach(struct samehost *samehost,
 
 	if (!samehost_has_reach(samehost, question->dest_qpn))
 		return REACH_REFUSED;
+	if (op->is_fetch)
+		samehost->fetched += op->bytes;
 	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
 }
 
@@ -508,14 +512,15 @@ static bool take_address(struct channel *channel, const void *bytes, size_t leng
 	return true;
 }
 
-static unsigned int receive(struct channel *channel, samehost_find find, samehost_deliver deliver,
-			    void *data)
+static unsigned int receive(struct samehost *samehost, struct channel *channel, samehost_find find,
+			    samehost_deliver deliver, void *data)
 {
 	unsigned int count = 0;
 	const void *bytes;
 	size_t length;
 
-	while (count < BATCH_PACKETS) {
+	samehost->fetched = 0;
+	while (count < BATCH_PACKETS && samehost->fetched < BATCH_BYTES) {
 		enum ring_kind kind = ring_take(&channel->in, &bytes, &length);
 
 		if (kind == RING_NONE || kind == RING_BROKEN)
@@ -607,7 +612,7 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 
 	for (uint32_t i = 0; i < samehost->channel_count; i++)
 		if (!ring_is_empty(&samehost->channels[i]->in))
-			count += receive(samehost->channels[i], find, deliver, data);
+			count += receive(samehost, samehost->channels[i], find, deliver, data);
 	samehost->heard += count;
 	return count;
 }

@@ -7,6 +7,7 @@
 
 #include "device/adapter.h"
 #include "transport/completion.h"
+#include "transport/offer.h"
 #include "transport/requester.h"
 #include "wire/aeth.h"
 
@@ -276,6 +277,8 @@ static void receive_nak(struct qp *qp, const struct wire_packet *wire, uint64_t 
 	} else if (code == NAK_PSN_SEQUENCE) {
 		counters->sequence_naks_received++;
 		retry_after_gap(qp, now);
+	} else if (code == NAK_DECLINED) {
+		offer_declined(qp, now);
 	} else if (code <= NAK_REMOTE_OPERATIONAL) {
 		refused_by_peer(qp, code, now);
 	} else {

@@ -87,6 +87,31 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 	return REASON_NONE;
 }
 
+bool payload_find(const struct sge_list *list, unsigned int need, uint64_t offset, uint64_t length,
+		  struct iovec *pieces, uint32_t *count)
+{
+	*count = 0;
+	for (uint32_t i = 0; i < list->count && length; i++) {
+		const struct ibv_sge *sge = &list->sge[i];
+		uint64_t piece = sge->length;
+		char *place;
+
+		if (offset >= piece) {
+			offset -= piece;
+			continue;
+		}
+		piece = piece - offset < length ? piece - offset : length;
+		if (mr_resolve_local(list->adapter, list->pd, sge->lkey, sge->addr + offset, piece,
+				     need, &place) ||
+		    !place)
+			return false;
+		pieces[(*count)++] = (struct iovec){place, piece};
+		length -= piece;
+		offset = 0;
+	}
+	return length == 0;
+}
+
 enum reason payload_check(const struct sge_list *list, unsigned int need)
 {
 	enum reason reason = REASON_NONE;

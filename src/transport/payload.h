@@ -7,7 +7,9 @@
 #ifndef TRANSPORT_PAYLOAD_H
 #define TRANSPORT_PAYLOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include <infiniband/verbs.h>
 
@@ -45,6 +47,11 @@ enum reason payload_gather(const struct sge_list *list, struct sge_cursor *curso
 			   void *to, uint32_t length);
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length);
+
+/* Where `length` bytes at `offset` lie, in as many pieces as the list has at most. False where
+ * there is something to say about a key, or no memory. */
+bool payload_find(const struct sge_list *list, unsigned int need, uint64_t offset, uint64_t length,
+		  struct iovec *pieces, uint32_t *count);
 
 /* Whether all of the list may be used: `need` as for mr_resolve_local(). */
 enum reason payload_check(const struct sge_list *list, unsigned int need);

@@ -8,6 +8,7 @@
 #include "base/hot.h"
 #include "device/adapter.h"
 #include "transport/completion.h"
+#include "transport/fetch.h"
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -42,6 +43,7 @@ static void flush_all(struct qp *qp, uint64_t now)
 	responder->is_owed = responder->is_fatal = false;
 	responder->message = MESSAGE_NONE;
 	responder_forget_held(qp);
+	fetch_drop(qp);
 	recovery_drop(qp);
 	flush_send(qp, now);
 	flush_recv(qp, now);

@@ -63,31 +63,10 @@ bool reach_waits(struct qp *qp, const struct send_wqe *wqe)
 bool reach_resolve(const struct qp *qp, const struct send_wqe *wqe, const struct reach_op *op,
 		   struct iovec *pieces, uint32_t *count)
 {
-	unsigned int need = op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
-	uint64_t skipped = op->offset, left = op->bytes;
+	struct sge_list list = wqe_list(qp, wqe);
 
-	*count = 0;
-	for (uint32_t i = 0; i < wqe->num_sge && left; i++) {
-		const struct ibv_sge *sge = &wqe->sge[i];
-		uint64_t length = sge->length;
-		char *place;
-
-		if (skipped >= length) {
-			skipped -= length;
-			continue;
-		}
-		length -= skipped;
-		if (length > left)
-			length = left;
-		if (mr_resolve_local(qp->adapter, qp->pd, sge->lkey, sge->addr + skipped, length,
-				     need, &place) ||
-		    !place)
-			return false;
-		pieces[(*count)++] = (struct iovec){place, length};
-		left -= length;
-		skipped = 0;
-	}
-	return left == 0;
+	return payload_find(&list, op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0, op->offset, op->bytes,
+			    pieces, count);
 }
 
 /* The program has taken the completion of the one before, so it most likely waits for this one. */
@@ -188,6 +167,8 @@ static unsigned int announced(const struct qp *qp)
 
 	if (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC)
 		return 0;
+	if (qp->type == IBV_QPT_RC && (state == IBV_QPS_RTS || state == IBV_QPS_SQD))
+		access |= REACH_SENDS;
 	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
 	    (state != IBV_QPS_RTR || !qp->has_communicated))
 		return 0;

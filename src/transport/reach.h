@@ -18,8 +18,12 @@
 struct qp;
 struct send_wqe;
 
+/* Besides IBV_ACCESS_REMOTE_*: what the QP offers may be fetched (offer.h), from any region. */
+enum { REACH_SENDS = 1 << 30 };
+
 struct reach_op {
 	bool is_read;
+	bool is_fetch;	 /* a READ of what the peer has offered */
 	bool is_awaited; /* the program has taken the completion of what it posted before */
 	bool is_prompt;	 /* refused if that takes a system call */
 	uint32_t rkey;

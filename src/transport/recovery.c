@@ -38,6 +38,7 @@ void recovery_sign(struct qp *qp, const struct bth *bth)
 	qp->requester->is_peer_ours = true;
 	if (bth->generation >= GENERATION_JOINS)
 		qp->av.carrier_max = mtu_bytes(qp->attr.path_mtu) + MTU_CARRIER;
+	qp->requester->takes_offers |= bth->generation >= GENERATION_FETCHES;
 	qp->requester->signs_left = 0;
 	if (bth->fecn)
 		qp->responder->owes_sign = true;

@@ -34,7 +34,8 @@ enum {
 enum recovery_generation {
 	GENERATION_RECOVERS, /* GAPS */
 	GENERATION_JOINS,    /* ACK_AND, FILLED */
-	GENERATION_OWN = GENERATION_JOINS,
+	GENERATION_FETCHES,  /* OFFER */
+	GENERATION_OWN = GENERATION_FETCHES,
 };
 
 /* A packet in the order of leaving. */

@@ -126,7 +126,7 @@ enum sent request_begin(struct qp *qp, struct send_wqe *wqe)
 	return SENT;
 }
 
-static void advance(struct requester *requester, const struct send_wqe *wqe, uint32_t psns)
+void request_advance(struct requester *requester, const struct send_wqe *wqe, uint32_t psns)
 {
 	uint32_t next = psn_add(requester->psn, psns);
 
@@ -193,7 +193,7 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	packet_close(qp, outbox, &wire);
 	requester->since_ack_req = wire.bth.ack_req ? 0 : requester->since_ack_req + 1;
 	*bytes = packet_size(&wire);
-	advance(requester, wqe, 1);
+	request_advance(requester, wqe, 1);
 	return SENT;
 }
 
@@ -281,7 +281,7 @@ static enum sent send_psns(struct qp *qp, const struct send_wqe *wqe, uint32_t p
 	packet_close(qp, outbox, &wire);
 	requester->since_ack_req = 0;
 	*bytes = packet_size(&wire);
-	advance(requester, wqe, psns);
+	request_advance(requester, wqe, psns);
 	return SENT;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "transport/completion.h"
 #include "transport/inside.h"
+#include "transport/offer.h"
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "wire/mtu.h"
@@ -240,6 +241,8 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	bool asks, leaves_asking;
 	enum sent sent;
 
+	if (offer_may(qp, wqe))
+		return offer_send(qp, wqe, now, outbox, bytes);
 	if (is_probe && in_flight)
 		return SENT_WAIT;
 	if (in_flight >= room)
@@ -294,7 +297,8 @@ static bool waits_for_more(const struct qp *qp)
 
 	if (!qp_is_reliable(qp) || requester->recovery || requester->current == sq_tail(qp) ||
 	    requester->since_ack_req || requester->psn != requester->end ||
-	    in_flight >= requester->window.packets)
+	    in_flight >= requester->window.packets ||
+	    offer_may(qp, sq_wqe(&qp->sq, requester->current)))
 		return false;
 	run = run < quarter ? run : quarter;
 	if (in_flight < run || sq_wqe(&qp->sq, requester->current)->length < qp->mtu)

@@ -34,7 +34,8 @@ enum wqe_flight {
 	WQE_DONE = 2,	     /* made no packet, and is done but for its completion */
 	WQE_OWN = 4,	     /* the adapter's own: a rendezvous (tag.c) */
 	WQE_REACHING = 8,    /* part of it is done without packets; what SQD still finishes */
-	WQE_BY_PACKETS = 16, /* it can't be done otherwise */
+	WQE_BY_PACKETS = 16, /* it can't be done otherwise, */
+	WQE_NO_OFFER = 32,   /* nor be offered (offer.h) */
 };
 
 /* How far UC and UD may run ahead of their receiver (pace.c). */
@@ -84,6 +85,9 @@ struct requester {
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
 	uint8_t signs_left;	/* requests that may still ask what the peer is */
 	bool is_peer_ours;	/* it recovers selectively */
+	bool takes_offers;	/* and knows what those are (offer.h) */
+	bool has_packets;	/* what lies before packets_to is not offered */
+	uint32_t packets_to;	/* PSN */
 
 	/*
 	 * Requests that are answered with data, not acknowledged yet: the last PSN of each, oldest
@@ -179,6 +183,9 @@ enum sent request_begin(struct qp *qp, struct send_wqe *wqe);
  * ACK. */
 enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool asks, struct outbox *outbox,
 		       uint32_t *bytes);
+
+/* `psns` of it have left, whichever way. */
+void request_advance(struct requester *requester, const struct send_wqe *wqe, uint32_t psns);
 
 /* The WQE that a PSN in flight belongs to. */
 uint32_t request_index(const struct qp *qp, uint32_t psn);

@@ -6,6 +6,7 @@
 
 #include "device/adapter.h"
 #include "transport/completion.h"
+#include "transport/fetch.h"
 #include "transport/ledger.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -28,6 +29,7 @@ void responder_reset(struct qp *qp)
 	responder->skip = 0;
 	responder->has_acknowledged = false;
 	responder_forget_held(qp);
+	fetch_drop(qp);
 	responder->is_unready = responder->owes_sign = false;
 	resource_reset(qp);
 }
@@ -147,19 +149,33 @@ static void refused(struct arrival *arrival)
 	qp->responder->is_fatal = true;
 }
 
-static void receive_expected(struct arrival *arrival)
+/* What comes behind this answer to what is expected is dropped: all comes again from here on. */
+static void owe_nak(struct qp *qp, uint8_t syndrome)
+{
+	struct responder *responder = qp->responder;
+
+	owe(responder, syndrome, responder->psn);
+	responder->has_told = responder->is_unready = true;
+	responder_forget_held(qp);
+}
+
+static void conclude(struct arrival *arrival, enum verdict verdict)
 {
 	struct qp *qp = arrival->qp;
 
-	switch (validate_and_execute(arrival)) {
+	switch (verdict) {
 	case PASS:
 		executed(arrival);
 		break;
 	case NOT_READY:
-		owe(qp->responder, AETH_RNR_NAK | (qp->attr.min_rnr_timer & AETH_VALUE_MASK),
-		    arrival->wire->bth.psn);
+		owe_nak(qp, AETH_RNR_NAK | (qp->attr.min_rnr_timer & AETH_VALUE_MASK));
+		break;
+	case DECLINED:
+		owe_nak(qp, AETH_NAK | NAK_DECLINED);
+		break;
+	case LATER:
 		qp->responder->has_told = qp->responder->is_unready = true;
-		responder_forget_held(qp); /* all comes again from here on */
+		responder_forget_held(qp);
 		break;
 	case REFUSED:
 		refused(arrival);
@@ -170,6 +186,39 @@ static void receive_expected(struct arrival *arrival)
 	}
 }
 
+/* With what came of a fetch it ends, unless it goes on. */
+static void conclude_fetch(struct arrival *arrival, enum verdict verdict)
+{
+	struct qp *qp = arrival->qp;
+	bool has_missed = qp->responder->fetch && qp->responder->fetch->has_missed;
+
+	conclude(arrival, verdict);
+	if (verdict == LATER)
+		return;
+	fetch_drop(qp);
+	if (verdict == PASS && has_missed)
+		owe_nak(qp, AETH_NAK | NAK_DECLINED);
+}
+
+static void receive_expected(struct arrival *arrival)
+{
+	struct qp *qp = arrival->qp;
+
+	if (qp->responder->fetch) /* sent again, as it takes that long */
+		qp->requester->counters.dropped++;
+	else if (arrival->wire->op->flags & OPF_OFFER)
+		conclude_fetch(arrival, fetch_begin(arrival));
+	else
+		conclude(arrival, validate_and_execute(arrival));
+}
+
+void responder_fetch(struct qp *qp, uint64_t now)
+{
+	struct arrival arrival = {.qp = qp, .wire = &qp->responder->fetch->wire, .now = now};
+
+	conclude_fetch(&arrival, fetch_go_on(&arrival));
+}
+
 /* 9.7.5.1.2: seen before. SEND and WRITE are acknowledged again, the others answered again. */
 static void receive_duplicate(struct arrival *arrival)
 {
@@ -178,7 +227,7 @@ static void receive_duplicate(struct arrival *arrival)
 
 	qp->requester->counters.duplicates++;
 	qp->av.is_doubted = true; /* the answer may not have come */
-	if (wire->op->flags & (OPF_SEND | OPF_WRITE))
+	if (wire->op->flags & (OPF_SEND | OPF_WRITE | OPF_OFFER))
 		owe_ack_again(qp->responder, resource_covered(qp, wire->bth.psn));
 	else
 		resource_duplicate(arrival);
@@ -191,6 +240,7 @@ static bool hold_request(struct arrival *arrival)
 	struct responder *responder = qp->responder;
 
 	if (!qp->requester->is_peer_ours || responder->is_unready ||
+	    arrival->wire->op->flags & OPF_OFFER ||
 	    !hold_put(qp->adapter, &responder->requests, responder->psn, arrival->wire->bth.psn,
 		      arrival->packet->bth, arrival->packet->length))
 		return false;
@@ -226,6 +276,8 @@ static void receive_out_of_order(struct arrival *arrival)
 	struct responder *responder = arrival->qp->responder;
 
 	arrival->qp->requester->counters.out_of_order++;
+	if (responder->fetch)
+		responder->fetch->has_missed = true;
 	if (hold_request(arrival))
 		return;
 	if (responder->has_told)

@@ -108,6 +108,7 @@ struct responder {
 	uint32_t job_count;    /* of `jobs` */
 	struct hold *requests; /* that came behind a gap, from a peer of ours; NULL: none */
 	uint32_t waiting_count;
+	struct fetch *fetch; /* of the offer that has come and is not all here (fetch.h) */
 
 	uint64_t received; /* bytes of the message in progress */
 	uint64_t write_va, write_length;
@@ -157,6 +158,8 @@ enum verdict {
 	PASS,
 	DROP,
 	NOT_READY, /* no receive WQE */
+	DECLINED,  /* an offer that is to come as packets */
+	LATER,	   /* the fetch of one goes on in a moment */
 	REFUSED,   /* `arrival` says how */
 };
 
@@ -173,6 +176,7 @@ static inline bool message_ends(const struct wire_packet *wire)
 /* responder.c */
 void responder_receive(struct arrival *arrival, struct outbox *outbox);
 bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+void responder_fetch(struct qp *qp, uint64_t now); /* what was LATER */
 void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);
 void responder_reset(struct qp *qp);

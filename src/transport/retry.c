@@ -5,6 +5,7 @@
  * acknowledged on (9.7.5.1.4, 9.7.6.1). Towards adapters of our own recovery.c comes first.
  */
 #include "device/adapter.h"
+#include "transport/offer.h"
 #include "transport/requester.h"
 #include "wire/timers.h"
 
@@ -80,6 +81,7 @@ void retry_after_gap(struct qp *qp, uint64_t now)
 	window_lost(&requester->window, requester->end);
 	if (!retry_spend(qp, now))
 		return;
+	offer_no_more(requester);
 	retry_go_back(qp, now);
 	requester->has_gone_back = true;
 }
@@ -146,6 +148,7 @@ bool retry_on_deadline(struct qp *qp, uint64_t now)
 	if (!retry_spend(qp, now))
 		return false;
 	try_other_flush(qp);
+	offer_no_more(requester);
 	retry_go_back(qp, now);
 	requester->has_gone_back = false;
 	return true;

@@ -12,6 +12,7 @@
 #include "device/mcast.h"
 #include "transport/completion.h"
 #include "transport/express.h"
+#include "transport/fetch.h"
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -53,6 +54,7 @@ void transport_free_qp(struct qp *qp)
 {
 	recovery_drop(qp);
 	responder_forget_held(qp);
+	fetch_drop(qp);
 	free(qp->responder->jobs);
 	free(qp->responder->saved);
 	free(qp->responder->waiting);
@@ -84,7 +86,7 @@ static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
 {
 	if (wire->op->flags & OPF_CNP)
 		return true;
-	if (wire->op->flags & OPF_GAPS)
+	if (wire->op->flags & (OPF_GAPS | OPF_OFFER))
 		return qp->type == IBV_QPT_RC;
 	switch (qp->type) {
 	case IBV_QPT_RC:
@@ -510,6 +512,8 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	case IBV_QPS_RTR:
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
+		if (qp->responder->fetch && now >= qp->responder->fetch->at)
+			responder_fetch(qp, now);
 		if (acks_behind(qp))
 			return run_reply(qp, now, outbox);
 		qp->responder->behind_until = 0;
@@ -571,6 +575,8 @@ uint64_t transport_deadline(const struct qp *qp)
 
 	deadline = earlier(deadline, requester->rate_deadline);
 	deadline = earlier(deadline, requester->probe.deadline);
+	if (qp->responder->fetch)
+		deadline = earlier(deadline, qp->responder->fetch->at);
 	if (qp->responder->is_owed && qp->responder->behind_until)
 		deadline = earlier(deadline, qp->responder->behind_until);
 	if (qp->send_cq)

@@ -137,6 +137,7 @@ struct transport_counters {
 	uint64_t dropped; /* everything else that was ignored: wrong peer, state, opcode, P_Key,
 			     Q_Key, no room */
 	uint64_t reached; /* messages that made no packet (reach.h); not counted above */
+	uint64_t offered, fetched; /* OFFERs that left; that came and were done (offer.h) */
 };
 
 const struct transport_counters *transport_counters(const struct qp *qp);

@@ -23,6 +23,7 @@ enum {
 	NAK_REMOTE_ACCESS = 2,
 	NAK_REMOTE_OPERATIONAL = 3,
 	NAK_INVALID_RD_REQUEST = 4,
+	NAK_DECLINED = 0x1f, /* our own, of reserved codes: an OFFER is to come as packets */
 };
 
 static inline uint8_t aeth_kind(uint8_t syndrome)

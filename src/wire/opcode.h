@@ -55,6 +55,7 @@ enum {
 	OPCODE_GAPS = TRANSPORT_MAKER | 0x11, /* our own: what came in behind a gap (wire/gaps.h) */
 	OPCODE_ACK_AND = TRANSPORT_MAKER | 0x12, /* our own: an ACK, and a packet behind its AETH */
 	OPCODE_FILLED = TRANSPORT_MAKER | 0x13,	 /* our own: as long as others (wire/filled.h) */
+	OPCODE_OFFER = TRANSPORT_MAKER | 0x14,	 /* our own: where payload lies (wire/offer.h) */
 };
 
 /* What an operation is. */
@@ -71,6 +72,7 @@ enum {
 	OPF_ATOMIC_WRITE = 1 << 8,
 	OPF_CNP = 1 << 9,
 	OPF_GAPS = 1 << 20,
+	OPF_OFFER = 1 << 21,
 	/* the side that gets it */
 	OPF_REQUEST = 1 << 10,	/* for the responder */
 	OPF_RESPONSE = 1 << 11, /* for the requester */

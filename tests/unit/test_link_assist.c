@@ -39,6 +39,7 @@ static atomic_uint hazard, helpers_hazard;
 static struct assist assist;
 static char *own, *theirs;
 static int line[2];
+static bool fetches; /* what the QP offers, of a region without remote rights */
 
 static void *memory_of(size_t length)
 {
@@ -52,9 +53,13 @@ static void *memory_of(size_t length)
 /* The reach takes a directory of its own; entries are found in both. */
 static struct directory *filled(void)
 {
-	const unsigned int rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	struct directory_qp qp = {
-	    .qpn = QPN, .dest_qpn = PEER, .pd = 77, .access = rights, .pkey = 0xffff};
+	const unsigned int both = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	const unsigned int rights = fetches ? 0 : both;
+	struct directory_qp qp = {.qpn = QPN,
+				  .dest_qpn = PEER,
+				  .pd = 77,
+				  .access = fetches ? REACH_SENDS : rights,
+				  .pkey = 0xffff};
 	struct directory_mr mr = {.pd = 77,
 				  .base = (uintptr_t)theirs + MARGIN,
 				  .iova = 0x5000,
@@ -108,7 +113,9 @@ static struct directory_question question_of(bool is_read, uint64_t offset, uint
 	    .dest_qpn = QPN,
 	    .pkey = 0xffff,
 	    .rkey = RKEY,
-	    .need = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+	    .need = fetches   ? REACH_SENDS
+		    : is_read ? IBV_ACCESS_REMOTE_READ
+			      : IBV_ACCESS_REMOTE_WRITE,
 	    .addr = 0x5000 + offset,
 	    .length = length,
 	};
@@ -121,6 +128,7 @@ static enum reach_result part(bool is_read, uint64_t there, uint64_t here, uint6
 	struct iovec piece = {own + MARGIN + here + offset, bytes};
 	struct reach_op op = {
 	    .is_read = is_read,
+	    .is_fetch = fetches,
 	    .rkey = RKEY,
 	    .remote_addr = question.addr,
 	    .length = length,
@@ -174,7 +182,8 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 static void transfer_all(void)
 {
 	for (uint32_t i = 0; i < SIZES; i++) {
-		transfer(false, i % 3 ? i * 7 : 0, i % 2 ? i * 13 : 0, sizes[i], i);
+		if (!fetches)
+			transfer(false, i % 3 ? i * 7 : 0, i % 2 ? i * 13 : 0, sizes[i], i);
 		transfer(true, i % 3 ? i * 5 : 0, i % 2 ? i * 3 : 0, sizes[i], i + 100);
 	}
 }
@@ -211,6 +220,39 @@ static void two_do_it_together(void **state)
 	assert_true(atomic_load(&board->done) > 0);
 	assert_int_equal(atomic_load(&board->failure), 0);
 	assert_int_equal(atomic_load(&helpers_hazard) % 2, 0);
+}
+
+/* That alone: what is offered gives nobody else's rights. */
+static void what_is_offered_is_fetched_and_no_more(void **state)
+{
+	struct directory_question question = question_of(true, 0, LONG);
+	struct iovec piece = {own + MARGIN, LONG};
+	struct reach_op op = {.is_read = true,
+			      .rkey = RKEY,
+			      .remote_addr = question.addr,
+			      .length = LONG,
+			      .bytes = LONG,
+			      .pieces = &piece,
+			      .count = 1};
+
+	two_do_it_together(state);
+	question.need = IBV_ACCESS_REMOTE_READ;
+	assert_int_equal(reach_do(reach, &hazard, &assist, &question, &op), REACH_REFUSED);
+	question.need = IBV_ACCESS_REMOTE_WRITE;
+	op.is_read = false;
+	assert_int_equal(reach_do(reach, &hazard, &assist, &question, &op), REACH_REFUSED);
+}
+
+static int setup_fetch(void **state)
+{
+	fetches = true;
+	return setup(state);
+}
+
+static int teardown_fetch(void **state)
+{
+	fetches = false;
+	return teardown(state);
 }
 
 /* ---- a helper who takes its time ---- */
@@ -367,6 +409,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	    TEST(one_does_it_alone),
 	    TEST(two_do_it_together),
+	    cmocka_unit_test_setup_teardown(what_is_offered_is_fetched_and_no_more, setup_fetch,
+					    teardown_fetch),
 	    TEST(what_is_claimed_is_waited_for_in_later_calls),
 	    TEST(what_the_helper_could_not_copy_is_refused),
 	    TEST(who_is_gone_is_not_waited_for),

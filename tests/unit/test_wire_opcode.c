@@ -12,7 +12,7 @@
 
 enum {
 	KINDS = OPF_SEND | OPF_WRITE | OPF_READ_REQUEST | OPF_READ_RESPONSE | OPF_ACK | OPF_ATOMIC |
-		OPF_ATOMIC_ACK | OPF_FLUSH | OPF_ATOMIC_WRITE | OPF_CNP | OPF_GAPS
+		OPF_ATOMIC_ACK | OPF_FLUSH | OPF_ATOMIC_WRITE | OPF_CNP | OPF_GAPS | OPF_OFFER
 };
 
 static void test_the_list_of_opcodes_is_the_specification_s(void **state)
@@ -24,7 +24,7 @@ static void test_the_list_of_opcodes_is_the_specification_s(void **state)
 	    0,		0x00000030, /* UD: SEND ONLY */
 	    0x00000002,		    /* CNP */
 	    0x30dfffff,		    /* XRC */
-	    0x00020000,		    /* manufacturers': our GAPS */
+	    0x00120000,		    /* manufacturers': our GAPS, OFFER */
 	    0,
 	};
 

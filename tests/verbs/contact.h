@@ -40,7 +40,7 @@ static bool hear(struct contact *contact)
 }
 
 /* In the child, which has these regions: QPs as they are asked for, until the line ends. */
-static void serve_qps(struct contact *own)
+static inline void serve_qps(struct contact *own)
 {
 	struct contact peer;
 	struct end end;
@@ -104,7 +104,7 @@ static void stop(void)
 }
 
 /* A QP of ours and one of the server's, with these rights. */
-static struct contact meet(struct end *end, enum ibv_qp_type type, int access)
+static inline struct contact meet(struct end *end, enum ibv_qp_type type, int access)
 {
 	struct contact peer, own = {.type = type, .access = access};
 
@@ -123,8 +123,8 @@ static const struct transport_counters *counted(const struct end *end)
 	return transport_counters(qp_of(end->qp));
 }
 
-static struct ibv_wc transfer(struct end *end, enum ibv_wr_opcode opcode, struct ibv_sge sge,
-			      uint64_t addr, uint32_t rkey)
+static inline struct ibv_wc transfer(struct end *end, enum ibv_wr_opcode opcode, struct ibv_sge sge,
+				     uint64_t addr, uint32_t rkey)
 {
 	struct ibv_send_wr wr = make_send(opcode, &sge);
 
