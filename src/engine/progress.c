@@ -235,8 +235,8 @@ static bool take_parcels(struct lane *lane, uint64_t now)
 	return true;
 }
 
-/* All sockets that have something, and the thread's own two descriptors, which only the thread
- * reads. */
+/* All sockets that have something, the timer, which would make every look take longer for as long
+ * as it is not read, and the descriptor of kicks, which only the thread reads. */
 static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
 {
 	struct epoll_event events[EVENTS];
@@ -250,17 +250,13 @@ static unsigned int look_around(struct lane *lane, uint64_t now, bool is_thread)
 	for (int i = 0; i < ready; i++) {
 		void *tag = events[i].data.ptr;
 
-		if (tag != &lane->kick_fd && tag != &lane->timer_fd) {
-			count += receive(lane, tag, now);
-		} else if (is_thread) {
-			int fd = tag == &lane->kick_fd ? lane->kick_fd : lane->timer_fd;
-
-			if (read(fd, &ignored, sizeof(ignored)) < 0)
-				continue;
-			if (tag == &lane->kick_fd)
-				atomic_exchange(&lane->is_kicked, false);
-			else
+		if (tag == &lane->timer_fd) {
+			if (read(lane->timer_fd, &ignored, sizeof(ignored)) > 0)
 				lane->armed = UINT64_MAX;
+		} else if (tag != &lane->kick_fd) {
+			count += receive(lane, tag, now);
+		} else if (is_thread && read(lane->kick_fd, &ignored, sizeof(ignored)) > 0) {
+			atomic_exchange(&lane->is_kicked, false);
 		}
 	}
 	return count;

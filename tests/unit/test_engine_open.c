@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -651,6 +652,35 @@ static void who_was_told_of_a_completion_catches_up_once(void **state)
 	side_close(&side);
 }
 
+/* Else each look at all sockets finds it, for as long as the program polls. */
+static void who_polls_takes_the_timer_as_well(void **state)
+{
+	const struct itimerspec at_once = {.it_value.tv_nsec = 1};
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+	struct pollfd timer = {.events = POLLIN};
+	struct lane *lane;
+
+	side_open(&side, IBV_QPT_RC);
+	lane = side.qp->seat->lane;
+	timer.fd = lane->timer_fd;
+	while (!atomic_load(&lane->has_poller)) {
+		assert_true(now_ms() < deadline);
+		engine_poll(side.cq);
+	}
+	lane_lock(lane);
+	assert_int_equal(timerfd_settime(lane->timer_fd, 0, &at_once, NULL), 0);
+	lane->armed = 0;
+	lane_unlock(lane);
+	assert_int_equal(poll(&timer, 1, PATIENCE_MS), 1);
+	for (int i = 0; i < 100; i++)
+		engine_poll(side.cq);
+	assert_int_equal(poll(&timer, 1, 0), 0);
+	lane_lock(lane);
+	assert_int_equal(lane->armed, UINT64_MAX);
+	lane_unlock(lane);
+	side_close(&side);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -663,6 +693,7 @@ int main(void)
 	    TEST(a_process_may_exit_with_all_open),
 	    TEST(threads_share_the_lanes),
 	    TEST(who_was_told_of_a_completion_catches_up_once),
+	    TEST(who_polls_takes_the_timer_as_well),
 	    TEST(a_packet_that_another_process_passes_on_arrives),
 	    TEST(changes_of_the_interface_reach_the_port),
 	    TEST(a_child_of_fork_starts_anew),
