@@ -28,6 +28,7 @@ int memory_store_8_raw(void *place, uint64_t value);
 int memory_copy_8_raw(void *to, const void *from);
 int memory_move_raw(void *to, const void *from, size_t length);
 extern const char memory_touch_begin[], memory_touch_end[], memory_touch_fault[];
+extern const char memory_sum_begin[], memory_sum_end[]; /* memory_sum.c */
 
 /*
  * rdi to, rsi from, rdx length. First up to 15 bytes until the program's side (`aligned`) is at a
@@ -132,9 +133,15 @@ __asm__(".pushsection .text\n"
 						      "	ret\n"
 						      ".popsection\n");
 
+static bool is_between(uintptr_t pc, const char *begin, const char *end)
+{
+	return pc >= (uintptr_t)begin && pc < (uintptr_t)end;
+}
+
 bool memory_recover(uintptr_t *pc)
 {
-	if (*pc < (uintptr_t)memory_touch_begin || *pc >= (uintptr_t)memory_touch_end)
+	if (!is_between(*pc, memory_touch_begin, memory_touch_end) &&
+	    !is_between(*pc, memory_sum_begin, memory_sum_end))
 		return false;
 	*pc = (uintptr_t)memory_touch_fault;
 	return true;

@@ -7,9 +7,9 @@
  * and stored whole.
  *
  * How a fault is survived: on x86-64 every instruction here that touches the program's memory lies
- * in one range of code. A handler of SIGSEGV and SIGBUS (the face installs one, see verbs/fault.c)
- * asks memory_recover() whether the fault is one of them, and goes on at the routine's error exit.
- * Elsewhere, and without a handler, a fault is the process's.
+ * in one range of code, or in that of memory_sum.c. A handler of SIGSEGV and SIGBUS (the face
+ * installs one, see verbs/fault.c) asks memory_recover() whether the fault is one of them, and goes
+ * on at the routine's error exit. Elsewhere, and without a handler, a fault is the process's.
  */
 #ifndef DEVICE_MEMORY_H
 #define DEVICE_MEMORY_H
@@ -21,6 +21,11 @@
 /* Each 0 or -EFAULT; of what was to be copied, some may be then. */
 int memory_load(void *to, const char *from, size_t length);
 int memory_store(char *to, const void *from, size_t length);
+
+/* As memory_load(), and *sum goes on over what was copied (icrc_sum()): in one pass where
+ * memory_sums(). */
+int memory_load_sum(void *to, const char *from, size_t length, uint32_t *sum);
+bool memory_sums(void);
 
 /* From the program's memory to the program's memory: no order but that the last bytes are stored
  * last. Faster when long. */

@@ -307,11 +307,11 @@ static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t
 	return elsewhere->reserve_run(elsewhere, av, dest_qp, size, count, bytes, stride);
 }
 
-static void commit_run(struct outbox *outbox, size_t size, uint32_t count)
+static void commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct outbox *elsewhere = samehost_of(outbox)->elsewhere;
 
-	elsewhere->commit_run(elsewhere, size, count);
+	elsewhere->commit_run(elsewhere, size, count, is_summed);
 }
 
 ASIDE static struct channel *open_way(struct samehost *samehost, const struct av *av,
@@ -691,7 +691,8 @@ struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_e
 	samehost->outbox = (struct outbox){.reserve = reserve,
 					   .commit = commit,
 					   .reserve_run = reserve_run,
-					   .commit_run = commit_run};
+					   .commit_run = commit_run,
+					   .takes_sums = elsewhere && elsewhere->takes_sums};
 	if (has_express) {
 		samehost->outbox.reserve_express = reserve_express;
 		samehost->outbox.commit_express = commit_express;

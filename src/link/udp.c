@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/memory.h"
 #include "link/udp_link.h"
 #include "wire/filled.h"
 
@@ -269,7 +270,17 @@ static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, ui
 	return link->reserved_run;
 }
 
-static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count)
+/* Its sum, if it has one, moves with what was filled in. */
+static void fill_up(uint8_t *packet, uint32_t size, uint32_t length, bool is_summed)
+{
+	uint32_t sum = get_le32(packet + size);
+
+	packet_fill(packet, size, length);
+	if (is_summed)
+		put_le32(packet + length, icrc_sum(sum, packet + size, length - size));
+}
+
+static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct udp_link *link = link_of(outbox);
 	struct udp_run *run = link->runs + link->run_count - 1;
@@ -279,7 +290,9 @@ static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count)
 		return;
 	link->reserved_run = 0;
 	for (uint32_t i = 0; i < count && size < length; i++)
-		packet_fill(link->stage + link->used + i * run->segment, size, length);
+		fill_up(link->stage + link->used + i * run->segment, size, length, is_summed);
+	for (uint32_t i = run->count; i < run->count + count && is_summed; i++)
+		run->summed[i / 64] |= 1ull << i % 64;
 	run->count += count;
 	link->used += count * run->segment;
 }
@@ -321,7 +334,8 @@ int udp_link_open(uint8_t lane, struct udp_link **result)
 	link->outbox = (struct outbox){.reserve = stage_reserve,
 				       .commit = stage_commit,
 				       .reserve_run = stage_reserve_run,
-				       .commit_run = stage_commit_run};
+				       .commit_run = stage_commit_run,
+				       .takes_sums = memory_sums()};
 	link->lane = lane;
 	link->segments_max = SEGMENTS_MAX;
 	link->stage = aligned_alloc(64, STAGE_BYTES);

@@ -127,6 +127,7 @@ struct udp_run {
 	uint32_t segment; /* bytes of each, the ICRC included */
 	uint32_t last;	  /* of the last one */
 	uint32_t count;
+	uint64_t summed[SEGMENTS_MAX / 64]; /* a bit each: their payload is (packet.h) */
 };
 
 union udp_sockaddr {
@@ -169,6 +170,7 @@ struct udp_link {
 	struct udp_run runs[RUNS_MAX];
 	uint32_t run_count;
 	struct icrc_run sealing; /* the one before, for its length's sake */
+	struct icrc_summed sealing_summed;
 	struct mmsghdr headers[RUNS_MAX];
 	struct udp_message messages[RUNS_MAX];
 

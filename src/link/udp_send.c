@@ -37,27 +37,46 @@ static struct udp_way *way_of(const struct udp_run *run)
 	return run->path && !run->path->is_dead ? &run->path->way : &run->from->way;
 }
 
-/* `id` is the identification that its first packet will have. */
-static void run_seal(struct udp_link *link, const struct udp_run *run, uint16_t id)
+static void run_flow(const struct udp_run *run, struct icrc_flow *flow)
 {
-	const struct udp_address *from = run->from;
+	const union ibv_gid *from = &run->from->gid, *to = &run->av.dgid;
 	uint16_t port = way_of(run)->port;
+
+	if (gid_is_ipv4(from))
+		icrc_flow_ipv4(flow, from->raw + 12, to->raw + 12, port, ROCE_PORT);
+	else
+		icrc_flow_ipv6(flow, from->raw, to->raw, port, ROCE_PORT);
+}
+
+/* Of the length of its run, which has begun. */
+static void seal_alike(struct udp_link *link, bool is_summed, uint8_t *bytes, uint16_t id)
+{
+	if (is_summed)
+		icrc_summed_seal(&link->sealing_summed, &link->sealing, bytes, id);
+	else
+		icrc_run_seal(&link->sealing, bytes, id);
+}
+
+/* `id` is the identification that its first packet will have. The ICRCs overwrite sums, so these
+ * serve once. */
+static void run_seal(struct udp_link *link, struct udp_run *run, uint16_t id)
+{
 	uint8_t *bytes = link->stage + run->offset;
-	uint32_t length = run->segment - ICRC_BYTES, k = 0;
+	uint32_t length = run->segment - ICRC_BYTES, alike = 0, k = 0;
 	struct icrc_flow flow;
 
-	if (gid_is_ipv4(&from->gid))
-		icrc_flow_ipv4(&flow, from->gid.raw + 12, run->av.dgid.raw + 12, port, ROCE_PORT);
-	else
-		icrc_flow_ipv6(&flow, from->gid.raw, run->av.dgid.raw, port, ROCE_PORT);
+	run_flow(run, &flow);
 	if (icrc_run_pays(&link->sealing, length, run->count)) {
 		icrc_run_begin(&link->sealing, &flow, length);
-		for (; k + 1 < run->count; k++, bytes += run->segment)
-			icrc_run_seal(&link->sealing, bytes, (uint16_t)(id + k));
+		alike = run->last == run->segment ? run->count : run->count - 1;
 	}
+	for (; k < alike; k++, bytes += run->segment)
+		seal_alike(link, run->summed[k / 64] >> k % 64 & 1, bytes, (uint16_t)(id + k));
 	for (; k + 1 < run->count; k++, bytes += run->segment)
 		icrc_seal(&flow, bytes, length, (uint16_t)(id + k));
-	icrc_seal(&flow, bytes, run->last - ICRC_BYTES, (uint16_t)(id + run->count - 1));
+	if (k < run->count)
+		icrc_seal(&flow, bytes, run->last - ICRC_BYTES, (uint16_t)(id + k));
+	memset(run->summed, 0, sizeof(run->summed));
 }
 
 static uint8_t traffic_class_of(const struct av *av)
@@ -108,7 +127,7 @@ static void put_ip_controls(struct msghdr *header, const struct udp_run *run)
 }
 
 /* Seals the run and describes it to the kernel; `ahead` sends will leave by its socket before. */
-static void run_prepare(struct udp_link *link, const struct udp_run *run, uint32_t ahead,
+static void run_prepare(struct udp_link *link, struct udp_run *run, uint32_t ahead,
 			struct msghdr *header, struct udp_message *message)
 {
 	const struct udp_way *way = way_of(run);
@@ -147,7 +166,7 @@ static void count_sent(struct udp_link *link, const struct udp_run *run)
 }
 
 /* One send call for one run. 0 or a positive errno. */
-static int send_one(struct udp_link *link, const struct udp_run *run)
+static int send_one(struct udp_link *link, struct udp_run *run)
 {
 	struct udp_message message;
 	struct msghdr header;

@@ -40,8 +40,23 @@ static uint32_t plain_packets(const struct qp *qp, const struct send_wqe *wqe)
 	return psn_into(wqe->last_psn, requester->psn);
 }
 
+/* Of the payload, and where the link seals, its sum behind it. */
+static bool gather(struct qp *qp, const struct sge_list *list, uint64_t offset, uint8_t *to,
+		   bool is_summed)
+{
+	struct sge_cursor *cursor = &qp->requester->gather;
+	uint32_t sum;
+
+	if (!is_summed)
+		return !payload_gather(list, cursor, offset, to, qp->mtu);
+	if (payload_gather_sum(list, cursor, offset, to, qp->mtu, &sum))
+		return false;
+	put_le32(to + qp->mtu, sum);
+	return true;
+}
+
 static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, uint32_t stride,
-		     uint32_t count)
+		     uint32_t count, bool is_summed)
 {
 	struct requester *requester = qp->requester;
 	uint64_t offset = (uint64_t)psn_into(requester->psn, wqe->first_psn) * qp->mtu;
@@ -51,8 +66,7 @@ static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, 
 	uint32_t done = 0;
 
 	bth_pack(header, &bth);
-	while (done < count &&
-	       !payload_gather(&list, &requester->gather, offset, bytes + BTH_BYTES, qp->mtu)) {
+	while (done < count && gather(qp, &list, offset, bytes + BTH_BYTES, is_summed)) {
 		memcpy(bytes, header, BTH_BYTES);
 		bth_set_psn(bytes, psn_add(bth.psn, done++));
 		bytes += stride;
@@ -88,7 +102,7 @@ static void commit(struct qp *qp, struct outbox *outbox, uint32_t count)
 {
 	uint32_t size = size_of(qp);
 
-	outbox->commit_run(outbox, size, count);
+	outbox->commit_run(outbox, size, count, outbox->takes_sums);
 	qp->requester->counters.sent_packets += count;
 	qp->requester->counters.sent_bytes += (uint64_t)count * size;
 }
@@ -100,7 +114,7 @@ uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, st
 	uint8_t *bytes = reserve(qp, plain_packets(qp, wqe), most, outbox, &count, &stride);
 
 	if (bytes)
-		count = fill(qp, wqe, bytes, stride, count);
+		count = fill(qp, wqe, bytes, stride, count, outbox->takes_sums);
 	if (!count)
 		return 0;
 	commit(qp, outbox, count);
@@ -116,9 +130,21 @@ static uint32_t plain_responses(const struct qp *qp, const struct response_job *
 	return psn_into(job->last_psn, job->psn);
 }
 
+static bool load(uint8_t *to, const char *from, uint32_t length, bool is_summed)
+{
+	uint32_t sum = 0;
+
+	if (!is_summed)
+		return !memory_load(to, from, length);
+	if (memory_load_sum(to, from, length, &sum))
+		return false;
+	put_le32(to + length, sum);
+	return true;
+}
+
 /* The region is looked up once for all of them: it stays as long as the lane's lock is held. */
 static uint32_t fill_responses(struct qp *qp, const struct response_job *job, uint8_t *bytes,
-			       uint32_t stride, uint32_t count)
+			       uint32_t stride, uint32_t count, bool is_summed)
 {
 	struct bth bth = bth_of(qp, transport_of(qp) | OP_READ_RESPONSE_MIDDLE, job->psn);
 	uint8_t header[BTH_BYTES];
@@ -131,7 +157,7 @@ static uint32_t fill_responses(struct qp *qp, const struct response_job *job, ui
 		return 0;
 	bth_pack(header, &bth);
 	from = access.place;
-	while (done < count && !memory_load(bytes + BTH_BYTES, from, qp->mtu)) {
+	while (done < count && load(bytes + BTH_BYTES, from, qp->mtu, is_summed)) {
 		memcpy(bytes, header, BTH_BYTES);
 		bth_set_psn(bytes, psn_add(bth.psn, done++));
 		bytes += stride;
@@ -148,7 +174,7 @@ uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 	uint8_t *bytes = reserve(qp, plain_responses(qp, job), most, outbox, &count, &stride);
 
 	if (bytes)
-		count = fill_responses(qp, job, bytes, stride, count);
+		count = fill_responses(qp, job, bytes, stride, count, outbox->takes_sums);
 	if (!count)
 		return 0;
 	commit(qp, outbox, count);

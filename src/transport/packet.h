@@ -45,11 +45,14 @@ struct outbox {
 	/*
 	 * Room for several packets of one size, each `stride` bytes behind the one before: for
 	 * `count` of them or fewer, 0 where one at a time has to do. NULL itself: so it is always.
-	 * The first `count` of them are committed together.
+	 * The first `count` of them are committed together. `is_summed`, where the link takes sums:
+	 * behind each packet, where the link's ICRC goes, stands the sum of all behind its BTH
+	 * (icrc_sum()), made where that was copied, and the link need not read it again.
 	 */
 	uint32_t (*reserve_run)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 				size_t size, uint32_t count, uint8_t **bth, uint32_t *stride);
-	void (*commit_run)(struct outbox *outbox, size_t size, uint32_t count);
+	void (*commit_run)(struct outbox *outbox, size_t size, uint32_t count, bool is_summed);
+	bool takes_sums;
 
 	/*
 	 * The same for a record of the express path (express.h), where there is one to that QP:

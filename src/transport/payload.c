@@ -7,6 +7,7 @@
 #include "device/memory.h"
 #include "device/mr.h"
 #include "transport/payload.h"
+#include "wire/icrc.h"
 #include "wire/mtu.h"
 
 static void cursor_seek(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset)
@@ -47,8 +48,20 @@ static void cursor_move(struct sge_cursor *cursor, uint32_t piece)
 	cursor->offset += piece;
 }
 
-enum reason payload_gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
-			   void *to, uint32_t length)
+/* A null region has no place. */
+static bool load(char *to, const char *place, uint32_t length, uint32_t *sum)
+{
+	if (place)
+		return !(sum ? memory_load_sum(to, place, length, sum)
+			     : memory_load(to, place, length));
+	memset(to, 0, length);
+	if (sum)
+		*sum = icrc_sum(*sum, (const uint8_t *)to, length);
+	return true;
+}
+
+static enum reason gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			  void *to, uint32_t length, uint32_t *sum)
 {
 	uint32_t piece;
 	enum reason reason;
@@ -57,15 +70,26 @@ enum reason payload_gather(const struct sge_list *list, struct sge_cursor *curso
 	cursor_seek(list, cursor, offset);
 	for (char *at = to; length; at += piece, length -= piece) {
 		reason = cursor_piece(list, cursor, length, 0, &place, &piece);
-		if (!reason && !place)
-			memset(at, 0, piece); /* of a null region */
-		else if (!reason && memory_load(at, place, piece))
+		if (!reason && !load(at, place, piece, sum))
 			reason = REASON_LOCAL_MEMORY_GONE;
 		if (reason)
 			return reason;
 		cursor_move(cursor, piece);
 	}
 	return REASON_NONE;
+}
+
+enum reason payload_gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			   void *to, uint32_t length)
+{
+	return gather(list, cursor, offset, to, length, NULL);
+}
+
+enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *cursor,
+			       uint64_t offset, void *to, uint32_t length, uint32_t *sum)
+{
+	*sum = 0;
+	return gather(list, cursor, offset, to, length, sum);
 }
 
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,

@@ -41,10 +41,13 @@ static inline void cursor_reset(struct sge_cursor *cursor)
 
 /*
  * Copies `length` bytes at `offset` of the message; the caller has checked that the list is that
- * long. REASON_NONE, or the reason (not noted).
+ * long. payload_gather_sum() sums them as well (memory_load_sum()). REASON_NONE, or the reason (not
+ * noted).
  */
 enum reason payload_gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			   void *to, uint32_t length);
+enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *cursor,
+			       uint64_t offset, void *to, uint32_t length, uint32_t *sum);
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length);
 

@@ -101,21 +101,24 @@ uint32_t icrc_compute(const struct icrc_flow *flow, const uint8_t *bytes, size_t
 	return icrc_add(0, block, at + length);
 }
 
+/* What a sum is `count` zeros further on. */
+static uint32_t sum_move(uint32_t sum, size_t count)
+{
+	static const uint8_t zeros[4096];
+
+	while (count) {
+		size_t piece = count < sizeof(zeros) ? count : sizeof(zeros);
+
+		sum = icrc_sum(sum, zeros, piece);
+		count -= piece;
+	}
+	return sum;
+}
+
 /* What a byte of ones instead of zeros does to a CRC, `behind` bytes before the end. */
 static uint32_t effect_of_ones(size_t behind)
 {
-	static const uint8_t zeros[4096];
-	uint32_t with = crc32_gzip_refl(0, (const uint8_t[]){0xff}, 1);
-	uint32_t without = crc32_gzip_refl(0, zeros, 1);
-
-	while (behind) {
-		size_t piece = behind < sizeof(zeros) ? behind : sizeof(zeros);
-
-		with = crc32_gzip_refl(with, zeros, piece);
-		without = crc32_gzip_refl(without, zeros, piece);
-		behind -= piece;
-	}
-	return with ^ without;
+	return sum_move(icrc_sum(0, (const uint8_t[]){0xff}, 1), behind);
 }
 
 void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t length)
@@ -178,6 +181,74 @@ void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id)
 		put_le32(bytes + run->length, plain_compute(run, bytes, id));
 	else
 		icrc_seal(&run->flow, bytes, run->length, id);
+}
+
+/* From the effect of the lowest power of x in a byte, which is its bit 7, to those of all that its
+ * halves can be. The effect of the lowest power in the byte before. */
+static uint32_t put_halves(uint32_t low[16], uint32_t high[16], uint32_t effect)
+{
+	const uint32_t generator = 0xedb88320;
+
+	for (int bit = 7; bit >= 0; bit--) {
+		uint32_t *half = bit > 3 ? high : low, of = 1u << (bit & 3);
+
+		half[0] = 0;
+		half[of] = effect;
+		effect = (effect >> 1) ^ (generator & -(effect & 1));
+	}
+	for (uint32_t value = 3; value < 16; value++) {
+		uint32_t rest = value & (value - 1);
+
+		low[value] = low[rest] ^ low[value ^ rest];
+		high[value] = high[rest] ^ high[value ^ rest];
+	}
+	return effect;
+}
+
+static void begin_length(struct icrc_summed *summed, size_t length)
+{
+	uint32_t effect = sum_move(icrc_sum(0, (const uint8_t[]){0x80}, 1), length - BTH_BYTES);
+
+	summed->length = length;
+	for (int i = PSN_BYTES - 1; i >= 0; i--)
+		effect = put_halves(summed->psn[2 * i], summed->psn[2 * i + 1], effect);
+	effect = sum_move(effect_of_id(0x80), length);
+	for (int i = 0; i < ID_BYTES; i++)
+		effect = put_halves(summed->id[2 * i], summed->id[2 * i + 1], effect);
+}
+
+static void begin_headers(struct icrc_summed *summed, const struct icrc_run *run,
+			  const uint8_t *bytes)
+{
+	uint8_t bth[BTH_BYTES] = {0};
+
+	memcpy(summed->bth, bytes, BTH_PSN_AT);
+	memcpy(bth, bytes, BTH_PSN_AT);
+	bth[BTH_MASKED_AT] = 0xff;
+	summed->prefix = run->prefix;
+	summed->headers =
+	    ~sum_move(~icrc_add(run->prefix, bth, BTH_BYTES), run->length - BTH_BYTES);
+}
+
+void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, uint8_t *bytes,
+		      uint16_t id)
+{
+	const uint8_t *psn = bytes + BTH_PSN_AT;
+	uint32_t icrc;
+
+	if (summed->length != run->length) {
+		begin_length(summed, run->length);
+		begin_headers(summed, run, bytes);
+	} else if (summed->prefix != run->prefix || memcmp(summed->bth, bytes, BTH_PSN_AT) != 0) {
+		begin_headers(summed, run, bytes);
+	}
+	icrc = summed->headers ^ get_le32(bytes + run->length);
+	for (int i = 0; i < PSN_BYTES; i++)
+		icrc ^= summed->psn[2 * i][psn[i] & 15] ^ summed->psn[2 * i + 1][psn[i] >> 4];
+	if (icrc_flow_is_ipv4(&run->flow))
+		for (int i = 0; i < 2 * ID_BYTES; i++)
+			icrc ^= summed->id[i][id >> 4 * i & 15];
+	put_le32(bytes + run->length, icrc);
 }
 
 /*

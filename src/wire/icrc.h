@@ -23,6 +23,9 @@
 enum {
 	ICRC_IPV4_PREFIX = 8 + 20 + 8,
 	ICRC_IPV6_PREFIX = 8 + 40 + 8,
+	BTH_PSN_AT = 9,
+	PSN_BYTES = 3,
+	ID_BYTES = 2,
 };
 
 struct icrc_flow {
@@ -73,6 +76,15 @@ static inline uint32_t icrc_add(uint32_t crc, const uint8_t *bytes, size_t count
 	return crc;
 }
 
+/*
+ * A sum is the CRC's register as it is, from zeros on and with nothing complemented: so that of a
+ * payload says what the payload adds to the CRC of all that ends with it.
+ */
+static inline uint32_t icrc_sum(uint32_t sum, const uint8_t *bytes, size_t count)
+{
+	return ~icrc_add(~sum, bytes, count);
+}
+
 /* The ICRC of a whole packet; length is at least BTH_BYTES. */
 uint32_t icrc_compute(const struct icrc_flow *flow, const uint8_t *bytes, size_t length,
 		      uint16_t id);
@@ -118,6 +130,26 @@ void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t l
 /* As icrc_compute() and icrc_seal(), for run->length bytes. */
 uint32_t icrc_run_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id);
 void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id);
+
+/*
+ * Packets of a run whose payload is summed already. What their headers add to the ICRC is the same
+ * for all of one kind but for the PSN and the identification, and what those add follows from the
+ * length, bit by bit: it is looked up by half bytes.
+ */
+struct icrc_summed {
+	size_t length; /* 0: not begun */
+	uint32_t psn[2 * PSN_BYTES][16];
+	uint32_t id[2 * ID_BYTES][16];
+
+	uint32_t prefix; /* of icrc_run */
+	uint8_t bth[BTH_PSN_AT];
+	uint32_t headers; /* what those two add */
+};
+
+/* As icrc_run_seal(); where the ICRC goes stands the sum of all behind the BTH. It costs next to
+ * nothing while length, flow and kind stay. */
+void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, uint8_t *bytes,
+		      uint16_t id);
 
 /*
  * Check a packet that came in: `udp_length` bytes with the ICRC as the last four. *id holds the

@@ -128,15 +128,22 @@ uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t de
 	return out->run_count;
 }
 
-void net_commit_run(struct outbox *outbox, size_t size, uint32_t count)
+void net_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	struct world *world = out->node->world;
 
-	sim_check(out->node->world, count <= out->run_count, "a commit of more than was reserved");
+	sim_check(world, count <= out->run_count, "a commit of more than was reserved");
+	sim_check(world, is_summed == outbox->takes_sums, "sums or none against what is taken");
 	out->run_count = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		memcpy(open_parcel(out, &out->run_av, size), out->run + i * (size + ICRC_BYTES),
-		       size);
+		const uint8_t *packet = out->run + i * (size + ICRC_BYTES);
+
+		sim_check(world,
+			  !is_summed || icrc_sum(0, packet + BTH_BYTES, size - BTH_BYTES) ==
+					    get_le32(packet + size),
+			  "a sum that is not the payload's");
+		memcpy(open_parcel(out, &out->run_av, size), packet, size);
 		net_commit(outbox, size);
 	}
 }

@@ -439,7 +439,7 @@ void net_commit_express(struct outbox *outbox, size_t size);
 bool net_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
 			 uint32_t count, uint8_t **bytes, uint32_t *stride);
-void net_commit_run(struct outbox *outbox, size_t size, uint32_t count);
+void net_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed);
 void net_arrive(void *parcel, uint64_t value); /* the event */
 /* Called as a packet is handed to its receiver. */
 void net_arrived(struct node *node, struct parcel *parcel);

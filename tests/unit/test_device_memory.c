@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "device/memory.h"
+#include "wire/icrc.h"
 
 enum { PAGE = 4096 };
 
@@ -93,7 +94,56 @@ static void a_large_copy_is_exact(void **state)
 	free(to);
 }
 
+/* What a table of one bit at a time says. */
+static uint32_t sum_bit_by_bit(uint32_t sum, const unsigned char *bytes, size_t length)
+{
+	while (length--) {
+		sum ^= *bytes++;
+		for (int bit = 0; bit < 8; bit++)
+			sum = sum >> 1 ^ (0xedb88320 & -(sum & 1));
+	}
+	return sum;
+}
+
+static void a_copy_that_sums_copies_and_sums_every_size_and_alignment(void **state)
+{
+	enum { MOST = 9000, SLACK = 128 };
+	unsigned char *from = malloc(MOST + SLACK), *to = malloc(MOST + SLACK + 1);
+
+	fill(from, MOST + SLACK, 11);
+	for (size_t i = 0; i < MOST; i += 256)
+		from[i + i / 256 % 200] ^= (unsigned char)i / 256; /* no block is as another */
+	for (size_t size = 0; size <= MOST; size++) {
+		size_t from_at = size * 5 % SLACK, to_at = size * 3 % SLACK;
+		uint32_t sum = (uint32_t)size * 0x9e3779b9, before = sum;
+
+		memset(to, 0xee, to_at + size + 1);
+		assert_int_equal(memory_load_sum(to + to_at, (char *)from + from_at, size, &sum),
+				 0);
+		assert_memory_equal(to + to_at, from + from_at, size);
+		assert_int_equal(to[to_at + size], 0xee);
+		assert_int_equal(to_at ? to[to_at - 1] : 0xee, 0xee);
+		assert_int_equal(sum, icrc_sum(before, from + from_at, size));
+		if (size % 256 < 2)
+			assert_int_equal(sum, sum_bit_by_bit(before, from + from_at, size));
+	}
+	free(from);
+	free(to);
+}
+
 #ifdef __x86_64__
+static void a_copy_that_sums_fails_where_memory_is_gone(void **state)
+{
+	char to[2048];
+	uint32_t sum = 0;
+
+	guard();
+	for (size_t size = 1; size <= sizeof(to); size += 100)
+		for (size_t there = 0; there < size; there += 37)
+			assert_int_equal(memory_load_sum(to, pages + PAGE - there, size, &sum),
+					 -EFAULT);
+}
+
 static void a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there(void **state)
 {
 	unsigned char from[300];
@@ -251,7 +301,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_size_and_alignment_is_copied_and_nothing_beside_it),
 	    cmocka_unit_test(a_large_copy_is_exact),
+	    cmocka_unit_test(a_copy_that_sums_copies_and_sums_every_size_and_alignment),
 #ifdef __x86_64__
+	    cmocka_unit_test(a_copy_that_sums_fails_where_memory_is_gone),
 	    cmocka_unit_test(a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there),
 	    cmocka_unit_test(a_load_from_memory_that_is_gone_fails),
 	    cmocka_unit_test(long_moves_are_whole_or_fail),

@@ -113,7 +113,7 @@ static void test_an_ack_behind_whole_packets_leaves_in_the_same_send(void **stat
 
 /* A run of packets of `payload` bytes behind one of 1024. How many of `count` there was room for.
  */
-static uint32_t put_run(struct pair *pair, uint32_t payload, uint32_t count)
+static uint32_t put_run(struct pair *pair, uint32_t payload, uint32_t count, bool is_summed)
 {
 	struct outbox *outbox = udp_link_outbox(pair->a);
 	uint32_t stride = 0, room;
@@ -121,10 +121,13 @@ static uint32_t put_run(struct pair *pair, uint32_t payload, uint32_t count)
 
 	room = outbox->reserve_run(outbox, &pair->av, DEST_QP, BTH_BYTES + payload, count, &at,
 				   &stride);
-	for (uint32_t i = 0; i < room; i++)
-		write_packet(at + (size_t)i * stride, DEST_QP, i + 1, payload);
+	for (uint32_t i = 0; i < room; i++, at += stride) {
+		write_packet(at, DEST_QP, i + 1, payload);
+		if (is_summed)
+			put_le32(at + BTH_BYTES + payload, icrc_sum(0, at + BTH_BYTES, payload));
+	}
 	if (room)
-		outbox->commit_run(outbox, BTH_BYTES + payload, room);
+		outbox->commit_run(outbox, BTH_BYTES + payload, room, is_summed);
 	return room;
 }
 
@@ -133,10 +136,10 @@ static void test_a_run_goes_on_with_the_packet_before_it(void **state)
 	struct pair pair;
 
 	pair_open(&pair, &ipv4_a, &ipv4_b);
-	assert_int_equal(put_run(&pair, 1024, 9), 0);
+	assert_int_equal(put_run(&pair, 1024, 9, false), 0);
 	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 1024));
-	assert_int_equal(put_run(&pair, 1020, 9), 0);
-	assert_int_equal(put_run(&pair, 1024, 99), 61);
+	assert_int_equal(put_run(&pair, 1020, 9, false), 0);
+	assert_int_equal(put_run(&pair, 1024, 99, false), 61);
 	assert_true(udp_link_flush(pair.a));
 	assert_int_equal(counters_of(pair.a).sends, 1);
 	receive(pair.b, pair.fd, &ipv4_b, 62);
@@ -145,9 +148,83 @@ static void test_a_run_goes_on_with_the_packet_before_it(void **state)
 	pair_close(&pair);
 }
 
+/* Two runs of sums and one without, with others before, between and behind. */
+static void put_sums(struct pair *pair)
+{
+	assert_true(put(pair->a, &pair->av, DEST_QP, 0, 1024));
+	assert_int_equal(put_run(pair, 1024, 20, true), 20);
+	assert_true(put(pair->a, &pair->av, DEST_QP, 21, 1024));
+	assert_int_equal(put_run(pair, 1024, 20, true), 20);
+	assert_int_equal(put_run(pair, 1024, 3, false), 3);
+	assert_true(put(pair->a, &pair->av, DEST_QP, 0, 100));
+}
+
+static void receive_sums(struct pair *pair)
+{
+	receive(pair->b, pair->fd, &pair->to, 46);
+	assert_int_equal(kept_count, 46);
+	for (int i = 0; i < 46; i++) {
+		uint32_t psn = i < 22 ? i : i < 42 ? i - 21 : i < 45 ? i - 41 : 0;
+
+		assert_kept(i, psn, i == 45 ? 100 : 1024);
+	}
+	assert_int_equal(counters_of(pair->b).bad_icrc, 0);
+	kept_count = 0;
+}
+
+static void sums_become_icrcs(const union ibv_gid *from, const union ibv_gid *to)
+{
+	struct pair pair;
+
+	pair_open(&pair, from, to);
+	put_sums(&pair);
+	assert_int_equal(pair.a->run_count, 1);
+	assert_true(udp_link_flush(pair.a));
+	receive_sums(&pair);
+	pair_close(&pair);
+}
+
+static void test_sums_become_icrcs(void **state)
+{
+	sums_become_icrcs(&ipv4_a, &ipv4_b);
+	sums_become_icrcs(&ipv6, &ipv6);
+}
+
+/* What is sealed a second time has no sums any more. */
+static void test_sums_serve_once(void **state)
+{
+	struct pair pair;
+	int fd, ends[2];
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 8));
+	assert_true(udp_link_flush(pair.a));
+	receive(pair.b, pair.fd, &ipv4_b, 1);
+	kept_count = 0;
+	/* a socket that is full, and then one that takes no segmented send */
+	fd = pair.a->addresses->way.fd;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
+	while (send(ends[0], "", 1, 0) == 1)
+		;
+	pair.a->addresses->way.fd = ends[0];
+	put_sums(&pair);
+	assert_false(udp_link_flush(pair.a));
+	pair.a->addresses->way.fd = fd;
+	assert_true(udp_link_flush(pair.a));
+	receive_sums(&pair);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &(int){1}, sizeof(int)), 0);
+	put_sums(&pair);
+	assert_true(udp_link_flush(pair.a));
+	assert_true(pair.a->addresses->no_gso);
+	receive_sums(&pair);
+	close(ends[0]);
+	close(ends[1]);
+	pair_close(&pair);
+}
+
 /* As the packets of a WRITE behind the first: here `fewer` bytes shorter than it. */
 static int runs_of_shorter(const union ibv_gid *from, const union ibv_gid *to, bool is_ours,
-			   uint32_t fewer)
+			   uint32_t fewer, bool is_summed)
 {
 	struct pair pair;
 	uint32_t each = 1024 - fewer, in_run;
@@ -156,7 +233,7 @@ static int runs_of_shorter(const union ibv_gid *from, const union ibv_gid *to, b
 	pair_open(&pair, from, to);
 	pair.av.carrier_max = is_ours ? 1024 + MTU_CARRIER : 0;
 	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 1024));
-	in_run = put_run(&pair, each, 4);
+	in_run = put_run(&pair, each, 4, is_summed);
 	for (uint32_t i = in_run + 1; i < 7; i++)
 		assert_true(put(pair.a, &pair.av, DEST_QP, i, each));
 	runs = (int)pair.a->run_count;
@@ -172,10 +249,11 @@ static int runs_of_shorter(const union ibv_gid *from, const union ibv_gid *to, b
 static void shorter_packets(const union ibv_gid *from, const union ibv_gid *to)
 {
 	for (uint32_t fewer = 4; fewer <= FILL_MAX; fewer += 4) {
-		assert_int_equal(runs_of_shorter(from, to, true, fewer), 1);
-		assert_int_equal(runs_of_shorter(from, to, false, fewer), 2);
+		assert_int_equal(runs_of_shorter(from, to, true, fewer, false), 1);
+		assert_int_equal(runs_of_shorter(from, to, true, fewer, true), 1);
+		assert_int_equal(runs_of_shorter(from, to, false, fewer, false), 2);
 	}
-	assert_int_equal(runs_of_shorter(from, to, true, FILL_MAX + 4), 2);
+	assert_int_equal(runs_of_shorter(from, to, true, FILL_MAX + 4, false), 2);
 }
 
 static void test_packets_to_ours_are_filled_up_to_the_length_of_a_run(void **state)
@@ -246,6 +324,8 @@ int main(void)
 	    cmocka_unit_test(test_a_reply_with_an_ack_begins_a_batch),
 	    cmocka_unit_test(test_an_ack_behind_whole_packets_leaves_in_the_same_send),
 	    cmocka_unit_test(test_a_run_goes_on_with_the_packet_before_it),
+	    cmocka_unit_test(test_sums_become_icrcs),
+	    cmocka_unit_test(test_sums_serve_once),
 	    cmocka_unit_test(test_packets_to_ours_are_filled_up_to_the_length_of_a_run),
 	    cmocka_unit_test(test_messages_to_ours_are_one_run_wherever_it_begins),
 	};

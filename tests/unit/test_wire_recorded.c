@@ -149,6 +149,40 @@ static void test_a_run_has_the_icrcs_of_its_packets(void **state)
 	assert_int_equal(recorded_each(run_is_as_its_packets, NULL), RECORDED_PACKETS);
 }
 
+/* Whatever follows upon whatever: PSNs, identifications, headers, lengths, flows. */
+static void sums_make_the_icrcs_of_their_packets(const struct recorded *r, void *context)
+{
+	static uint8_t bytes[RECORDED_BYTES_MAX];
+	struct icrc_summed *summed = context;
+	struct icrc_run run = {0};
+	uint32_t random = 1;
+
+	memcpy(bytes, r->bth, r->length);
+	for (size_t length = BTH_BYTES; length + ICRC_BYTES <= r->length; length += 204) {
+		icrc_run_begin(&run, &r->flow, length);
+		for (int i = 0; i < 40; i++) {
+			random = random * 1664525 + 1013904223;
+			memcpy(bytes + BTH_PSN_AT, &random, PSN_BYTES);
+			bytes[i % 10 == 9 ? random % BTH_PSN_AT : BTH_BYTES - 1] ^= random >> 24;
+			put_le32(bytes + length,
+				 icrc_sum(0, bytes + BTH_BYTES, length - BTH_BYTES));
+			icrc_summed_seal(summed, &run, bytes, (uint16_t)(random >> 9));
+			assert_int_equal(
+			    get_le32(bytes + length),
+			    icrc_compute(&r->flow, bytes, length, (uint16_t)(random >> 9)));
+		}
+		memcpy(bytes, r->bth, r->length);
+	}
+}
+
+static void test_sums_of_payloads_make_the_icrcs_of_their_packets(void **state)
+{
+	struct icrc_summed summed = {0};
+
+	assert_int_equal(recorded_each(sums_make_the_icrcs_of_their_packets, &summed),
+			 RECORDED_PACKETS);
+}
+
 static void wrong_flow_is_seen(const struct recorded *r, void *context)
 {
 	struct icrc_flow flow = r->flow;
@@ -175,6 +209,7 @@ int main(void)
 	    cmocka_unit_test(test_unknown_identification_is_found),
 	    cmocka_unit_test(test_a_flipped_bit_is_seen),
 	    cmocka_unit_test(test_a_run_has_the_icrcs_of_its_packets),
+	    cmocka_unit_test(test_sums_of_payloads_make_the_icrcs_of_their_packets),
 	    cmocka_unit_test(test_another_address_or_port_is_seen),
 	};
 
