@@ -209,8 +209,8 @@ static struct qp *find_peer(struct lane *lane, const struct qp *qp)
 }
 
 /* Both ends are of this process. */
-static struct ibv_send_wr *execute(struct lane *lane, struct qp *qp, struct qp *peer,
-				   struct ibv_send_wr *wr)
+APART static struct ibv_send_wr *execute(struct lane *lane, struct qp *qp, struct qp *peer,
+					 struct ibv_send_wr *wr)
 {
 	struct lane *theirs = peer->seat->lane;
 
@@ -251,8 +251,8 @@ static bool is_reach(const struct ibv_send_wr *wr)
 }
 
 /* WRITEs and READs. Now and then the general path looks at the clock. */
-static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
-				 bool *needs_doorbell)
+APART static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
+				       bool *needs_doorbell)
 {
 	bool has_answered;
 
@@ -264,8 +264,8 @@ static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_se
 	return wr;
 }
 
-struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
-				 bool *needs_doorbell)
+WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
+				       bool *needs_doorbell)
 {
 	struct qp *peer;
 
@@ -280,9 +280,9 @@ struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ib
 		wr = reach(lane, seat->qp, wr, needs_doorbell);
 	if (!peer && wr)
 		wr = send_record(lane, seat, wr, needs_doorbell);
-	*needs_doorbell |= wr || lane->ready || lane_has_work(lane);
+	*needs_doorbell |= wr || lane->ready || samehost_has_own_news(lane->samehost);
 	let_go(lane);
-	*needs_doorbell |= has_missed(lane);
+	*needs_doorbell |= has_missed(lane); /* before that, too */
 	return wr;
 }
 
