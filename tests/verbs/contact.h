@@ -143,7 +143,7 @@ static void stop_server(void)
 	assert_true(WIFSTOPPED(status));
 }
 
-static void fill(char *memory, uint32_t length, uint32_t seed)
+static inline void fill(char *memory, uint32_t length, uint32_t seed)
 {
 	for (uint32_t i = 0; i < length; i++)
 		memory[i] = (char)(seed * 37 + i * 11 + (i >> 12));
