@@ -242,9 +242,10 @@ int rdma_destroy_id(struct rdma_cm_id *id);
 
 /*
  * Binds an id to a local address and port: with any address it is of all devices, with port 0 it
- * gets a free one, see rdma_get_src_port(). With port 0 of a loopback address it has no device
- * (id->verbs is NULL) until it needs one, when it listens, resolves, or gets a QP: as on Linux,
- * where programs bind so to learn which devices there are.
+ * gets a free one, see rdma_get_src_port(). Bound to what rdma_getaddrinfo(3)
+ * says of "localhost" without a service it has no device (id->verbs is NULL) until it needs one,
+ * when it listens, resolves, or gets a QP: as on Linux with any loopback address, where programs
+ * learn so which devices there are.
  * Errors: EINVAL: addr is NULL, or it is bound already; EAFNOSUPPORT: neither IPv4 nor IPv6;
  * ENODEV: no device has the address; EADDRINUSE: the port is taken on this host; ENOMEM.
  * Man: rdma_bind_addr(3).

@@ -64,12 +64,25 @@ bool address_is_any(const struct sockaddr *address)
 	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
 }
 
-bool address_is_loopback(const struct sockaddr *address)
+/* What stands where an address of IPv4 has nothing; programs take it for what it is, one of
+ * loopback. */
+static const unsigned char this_host[sizeof(((struct sockaddr_in *)NULL)->sin_zero)] = "anyhere";
+
+void address_make_this_host(struct sockaddr *address)
 {
-	if (address->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-	return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 ==
-	       IN_LOOPBACKNET;
+	struct sockaddr_in *sin = (struct sockaddr_in *)address;
+
+	if (sin->sin_family == AF_INET && ntohl(sin->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET)
+		memcpy(sin->sin_zero, this_host, sizeof(this_host));
+}
+
+bool address_is_this_host(const struct sockaddr *address)
+{
+	const struct sockaddr_in *sin = (const struct sockaddr_in *)address;
+
+	return sin->sin_family == AF_INET &&
+	       memcmp(sin->sin_zero, this_host, sizeof(this_host)) == 0 &&
+	       ntohl(sin->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 __be16 *address_port(struct sockaddr *address)

@@ -67,6 +67,13 @@ static int convert(struct rdma_addrinfo *info, struct sockaddr **address, sockle
 	return 0;
 }
 
+/* Who asks so means no device in particular. */
+static bool is_this_host(const char *node, const char *service, const struct rdma_addrinfo *hints)
+{
+	return node && strcmp(node, "localhost") == 0 && !service && hints &&
+	       hints->ai_flags & RAI_PASSIVE;
+}
+
 static int lookup(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		  struct addrinfo **found)
 {
@@ -82,6 +89,8 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 		wanted.ai_family = hints->ai_family;
 	else if (!node && hints && hints->ai_family)
 		wanted.ai_family = hints->ai_family;
+	else if (is_this_host(node, service, hints))
+		wanted.ai_family = AF_INET;
 	if (!node && !service)
 		service = "0";
 	return getaddrinfo(node, service, &wanted, found);
@@ -110,6 +119,8 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 				     is_passive ? &info->ai_src_addr : &info->ai_dst_addr,
 				     is_passive ? &info->ai_src_len : &info->ai_dst_len);
 		info->ai_family = found->ai_family;
+		if (error == 0 && is_this_host(node, service, hints))
+			address_make_this_host(info->ai_src_addr);
 		freeaddrinfo(found);
 	} else {
 		info->ai_family = hints->ai_family;

@@ -184,7 +184,9 @@ void address_of_gid(const union ibv_gid *gid, uint16_t port, struct sockaddr_sto
 const struct sockaddr *address_plain(const struct sockaddr *address, struct sockaddr_storage *room);
 socklen_t address_length(const struct sockaddr *address);
 bool address_is_any(const struct sockaddr *address);
-bool address_is_loopback(const struct sockaddr *address);
+/* Of loopback, and asked for by "localhost" without a port: no device in particular is meant. */
+void address_make_this_host(struct sockaddr *address);
+bool address_is_this_host(const struct sockaddr *address);
 __be16 *address_port(struct sockaddr *address);
 uint64_t service_id_of(const struct id *id, uint16_t port);
 
@@ -235,7 +237,7 @@ struct id *id_create(struct channel *channel, void *context, enum rdma_port_spac
 		     enum ibv_qp_type type);
 void id_free(struct id *id);
 int id_set_device(struct id *id, const union ibv_gid *sgid);
-/* Of an id that may have none yet, as it is bound to a loopback address. 0, or EINVAL. */
+/* Of an id that may have none yet (address_is_this_host()). 0, or EINVAL. */
 int id_need_device(struct id *id);
 /* With the lock. */
 void ids_each(void (*visit)(struct id *id, void *data), void *data);

@@ -185,21 +185,17 @@ int id_need_device(struct id *id)
 
 /*
  * The device of a local address. To Linux a loopback address is as good as any, and the id has no
- * device; libfabric asks so which devices there are, by an id without a port. Such a one gets its
- * own when it needs it. With a port it is a server, and many look at the device of what they have
- * bound.
+ * device: libfabric binds to "localhost" so, and asks which devices there are. Here loopback has
+ * one, and programs look at it, so only for that name there is none, until one is needed.
  */
 static int find_own_device(struct id *id, const struct sockaddr *address)
 {
-	struct sockaddr_storage own;
 	union ibv_gid gid;
 
 	if (address_is_any(address))
 		return 0;
-	memcpy(&own, address, address_length(address));
 	gid_of_address(address, &gid);
-	if (address_is_loopback(address) && !*address_port((struct sockaddr *)&own) &&
-	    device_find(&gid, NULL))
+	if (address_is_this_host(address) && device_find(&gid, NULL))
 		return 0;
 	return id_set_device(id, &gid);
 }
@@ -217,6 +213,9 @@ static int bind_address(struct id *id, const struct sockaddr *address)
 	if (error)
 		return error;
 	memcpy(&id->cm.route.addr.src_storage, address, length);
+	if (address_is_this_host(address))
+		memset(id->cm.route.addr.src_sin.sin_zero, 0,
+		       sizeof(id->cm.route.addr.src_sin.sin_zero));
 	error = port_take(id);
 	if (error) {
 		memset(&id->cm.route.addr.src_storage, 0, sizeof(struct sockaddr_storage));

@@ -61,7 +61,7 @@ int rpma_utils_get_ibv_context(const char *addr, enum rpma_util_ibv_context_type
 	if (FAULT_MINUS(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP)))
 		return REFUSE(RPMA_PROVIDER, "rdma_create_id()");
 	code = type == RPMA_UTIL_IBV_CONTEXT_LOCAL
-		   ? address_bind(id, addr, NULL)
+		   ? address_bind(id, addr, "0")
 		   : address_resolve(id, addr, NULL, RPMA_DEFAULT_TIMEOUT_MS);
 	context = id->verbs;
 	rdma_destroy_id(id);
