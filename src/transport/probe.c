@@ -32,6 +32,25 @@ static void set_deadline(struct probe *probe, uint64_t now)
 		    now + ((rtt_patience(&probe->rtt) + PROBE_LEAST_NS) << probe->tries);
 }
 
+/* Several of a window tell sooner that it has become too much. */
+static bool may_time(const struct requester *requester, uint32_t psn)
+{
+	const struct window *window = &requester->window;
+	const struct rtt *rtt = &requester->probe.rtt;
+
+	return rtt_may_time(rtt, psn,
+			    window_is_long(window) ? window->packets / RTT_TIMED : UINT32_MAX);
+}
+
+/* With this packet, and without what follows it in a READ. */
+static uint32_t ahead_of(const struct requester *requester, uint32_t psn)
+{
+	uint32_t behind = psn_into(requester->psn, psn) - 1,
+		 in_flight = requester_in_flight(requester);
+
+	return in_flight > behind ? in_flight - behind : 1;
+}
+
 void probe_asked(struct qp *qp, uint32_t first, uint64_t now)
 {
 	struct requester *requester = qp->requester;
@@ -41,35 +60,56 @@ void probe_asked(struct qp *qp, uint32_t first, uint64_t now)
 		return;
 	probe->until = requester->psn;
 	/* what goes again says nothing about the time */
-	if (!probe->rtt.is_timing && requester->psn == requester->end &&
-	    (!probe->goes_again || psn_compare(requester->psn, probe->again) > 0)) {
-		probe->rtt.since = now;
-		probe->rtt.psn = psn_next(first);
-		probe->rtt.is_timing = true;
-		probe->rtt.is_behind_gap = requester->recovery;
-	}
+	if (requester->psn == requester->end && may_time(requester, first) &&
+	    (!probe->goes_again || psn_compare(requester->psn, probe->again) > 0))
+		rtt_time(&probe->rtt, (struct timed){.since = now,
+						     .psn = psn_next(first),
+						     .ahead = ahead_of(requester, first),
+						     .is_behind_gap = requester->recovery});
 	set_deadline(probe, now);
 }
 
-static void take_time(struct qp *qp, uint64_t now)
+static void take_time(struct qp *qp, const struct timed *timed, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	struct rtt *rtt = &requester->probe.rtt;
-	uint64_t sample = now - rtt->since;
+	uint64_t sample = now - timed->since;
 
-	rtt->is_timing = false;
 	rtt_add(rtt, sample);
 	rtt_note_least(rtt, sample, now);
 	if (requester->is_peer_ours)
-		window_timed(&requester->window, rtt, sample, qp->mtu, now);
+		window_timed(&requester->window, rtt, sample, timed->ahead, qp->mtu, now);
 }
 
+/* What left before it is lost, or comes when it has gone again. */
 void probe_arrived(struct qp *qp, uint32_t psn, uint64_t now)
 {
-	const struct rtt *rtt = &qp->requester->probe.rtt;
+	struct rtt *rtt = &qp->requester->probe.rtt;
 
-	if (rtt->is_timing && psn_next(psn) == rtt->psn)
-		take_time(qp, now);
+	for (uint32_t i = 0; i < rtt->timed_count; i++) {
+		if (psn_next(psn) != rtt->timed[i].psn)
+			continue;
+		if (!rtt->timed[i].is_void)
+			take_time(qp, &rtt->timed[i], now);
+		rtt_drop(rtt, i + 1);
+	}
+}
+
+/* Of those that one ACK acknowledges the last came last. */
+static void take_acknowledged(struct qp *qp, uint64_t now)
+{
+	struct rtt *rtt = &qp->requester->probe.rtt;
+	const struct timed *last = NULL;
+	uint32_t count = 0;
+
+	while (count < rtt->timed_count &&
+	       psn_compare(qp->requester->una, rtt->timed[count].psn) >= 0)
+		last = &rtt->timed[count++];
+	if (!last)
+		return;
+	if (!last->is_behind_gap && !last->is_void)
+		take_time(qp, last, now);
+	rtt_drop(rtt, count);
 }
 
 void probe_progressed(struct qp *qp, uint64_t now)
@@ -78,11 +118,8 @@ void probe_progressed(struct qp *qp, uint64_t now)
 	struct probe *probe = &requester->probe;
 
 	qp->av.is_doubted = false;
-	if (probe->rtt.is_timing && psn_compare(requester->una, probe->rtt.psn) >= 0) {
-		if (!probe->rtt.is_behind_gap)
-			take_time(qp, now);
-		probe->rtt.is_timing = false;
-	}
+	if (rtt_is_timing(&probe->rtt))
+		take_acknowledged(qp, now);
 	if (probe->goes_again)
 		probe->goes_again = psn_compare(requester->una, probe->again) < 0;
 	probe->tries = 0;
@@ -99,7 +136,8 @@ void probe_drop(struct qp *qp, uint64_t now)
 	struct probe *probe = &qp->requester->probe;
 
 	probe->deadline = NO_DEADLINE;
-	probe->rtt.is_timing = probe->is_due = false;
+	probe->rtt.timed_count = 0;
+	probe->is_due = false;
 	probe->again = qp->requester->end;
 	probe->again_since = now;
 	probe->goes_again = true;
@@ -147,7 +185,8 @@ bool probe_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		requester_settle(qp, now);
 	if (sent != SENT)
 		return false;
-	probe->is_due = probe->rtt.is_timing = false;
+	probe->is_due = false;
+	probe->rtt.timed_count = 0;
 	probe->tries++;
 	requester->counters.probes++;
 	set_deadline(probe, now);

@@ -22,7 +22,6 @@
 struct qp;
 
 struct probe {
-	struct rtt rtt;
 	uint64_t deadline; /* NO_DEADLINE: all that asked for an ACK has it */
 	uint32_t until;	   /* PSN behind the last packet that asked for one */
 	uint32_t again;	   /* PSN; what is before goes for the second time, */
@@ -31,6 +30,7 @@ struct probe {
 	bool is_far;	 /* the peer has another address */
 	bool goes_again; /* `una` has not come to `again` yet */
 	bool is_due;
+	struct rtt rtt;
 };
 
 void probe_reset(struct probe *probe);

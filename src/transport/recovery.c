@@ -134,7 +134,7 @@ static struct recovery *begin(struct qp *qp, uint64_t now)
 	recovery->request = recovery->answer = none;
 	recovery->now = now;
 	requester->recovery = recovery;
-	requester->probe.rtt.is_behind_gap = true;
+	rtt_note_gap(&requester->probe.rtt);
 	note_again(requester);
 	return recovery;
 }
@@ -201,8 +201,8 @@ void recovery_left(struct requester *requester, uint32_t psn, uint32_t psns)
 		recovery->times[psn % RECOVERY_PSNS] = time_of(recovery->now);
 		mark(recovery->arrived, psn, false);
 		mark(recovery->again, psn, psn_compare(psn, requester->end) < 0);
-		if (psn_next(psn) == requester->probe.rtt.psn)
-			requester->probe.rtt.is_timing = false; /* which of the two? */
+		if (rtt_is_timing(&requester->probe.rtt))
+			rtt_void(&requester->probe.rtt, psn_next(psn));
 	}
 }
 
@@ -246,11 +246,11 @@ static bool is_lost_request(const struct recovery *recovery, uint32_t psn)
 }
 
 /* One of retry_cnt goes for the oldest, as it does for going back, and the timer runs anew. */
-static bool pay(struct walk *walk, uint32_t psn)
+static bool pay(struct walk *walk, uint32_t psn, uint32_t lost)
 {
 	struct requester *requester = walk->qp->requester;
 
-	window_missed(&requester->window, requester->una, requester->end);
+	window_missed(&requester->window, lost, requester->una, requester->end);
 	if (psn != requester->una)
 		return true;
 	requester->ack_deadline = NO_DEADLINE;
@@ -258,13 +258,13 @@ static bool pay(struct walk *walk, uint32_t psn)
 	return retry_spend(walk->qp, walk->now);
 }
 
-static bool send_again(struct walk *walk, uint32_t psn, uint32_t psns)
+static bool send_again(struct walk *walk, uint32_t psn, uint32_t psns, uint32_t lost)
 {
 	enum sent sent = request_repeat(walk->qp, walk->index, psn, psns, walk->outbox);
 
 	if (sent == SENT_FAILED)
 		requester_settle(walk->qp, walk->now);
-	return sent == SENT && pay(walk, psn);
+	return sent == SENT && pay(walk, psn, lost);
 }
 
 /* SEND and WRITE: packet by packet. */
@@ -276,7 +276,7 @@ static bool walk_payload(struct walk *walk, uint32_t last)
 		if (psn_compare(walk->psn, recovery->executed) < 0 ||
 		    is_marked(recovery->arrived, walk->psn))
 			walk->settled++;
-		else if (is_lost_request(recovery, walk->psn) && !send_again(walk, walk->psn, 1))
+		else if (is_lost_request(recovery, walk->psn) && !send_again(walk, walk->psn, 1, 1))
 			return false;
 	}
 	return true;
@@ -293,14 +293,18 @@ static bool is_lost_answer(const struct requester *requester, uint32_t psn)
 static bool walk_answer(struct walk *walk, uint32_t last)
 {
 	const struct requester *requester = walk->qp->requester;
-	uint32_t first;
+	uint32_t begin = walk->psn, first, psns;
+	bool is_one;
 
 	while (psn_compare(walk->psn, last) <= 0) {
 		first = walk->psn;
 		while (psn_compare(walk->psn, last) <= 0 && is_lost_answer(requester, walk->psn))
 			walk->psn = psn_next(walk->psn);
-		if (walk->psn != first) {
-			if (!send_again(walk, first, psn_into(walk->psn, first)))
+		psns = psn_into(walk->psn, first);
+		if (psns) {
+			/* of all that was asked for at once the request may be what was lost */
+			is_one = first == begin && psns > psn_into(last, begin);
+			if (!send_again(walk, first, psns, is_one ? 1 : psns))
 				return false;
 			continue;
 		}
@@ -325,7 +329,7 @@ static bool walk_answered(struct walk *walk, uint32_t last)
 			if (!walk_answer(walk, end))
 				return false;
 		} else if (is_lost_request(recovery, first) &&
-			   !send_again(walk, first, psn_into(end, first) + 1)) {
+			   !send_again(walk, first, psn_into(end, first) + 1, 1)) {
 			return false;
 		}
 		walk->psn = psn_next(end);

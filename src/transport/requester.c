@@ -214,6 +214,8 @@ static uint32_t unpressed(const struct qp *qp, uint32_t in_flight, uint32_t room
 		count = room - in_flight - 1;
 	if (count > interval - requester->since_ack_req - 1)
 		count = interval - requester->since_ack_req - 1;
+	if (count > requester->rate_room / qp->mtu)
+		count = requester->rate_room / qp->mtu;
 	return count;
 }
 
@@ -363,7 +365,9 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 		return SENT_WAIT;
 	if (requester->has_failed && requester->failed == requester->current)
 		return SENT_WAIT;
-	if (qp->attr.rate_limit && !rate_may_send(qp, now))
+	if (!rate_is_limited(qp))
+		requester->rate_room = UINT32_MAX;
+	else if (!rate_may_send(qp, now))
 		return SENT_WAIT;
 	wqe = sq_wqe(&qp->sq, requester->current);
 	if (qp->type == IBV_QPT_RAW_PACKET)
@@ -456,7 +460,7 @@ static bool ask_at_last(struct qp *qp, uint64_t now, struct outbox *outbox)
 bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
-	uint32_t bytes = 0;
+	uint32_t bytes = 0, before;
 	enum sent sent;
 
 	requester->run_bytes = requester->turn_bytes = 0;
@@ -472,12 +476,13 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	if (qp->requester->recovery && !recovery_run(qp, now, outbox))
 		return requester_is_alive(qp);
 	do {
+		before = requester->psn;
 		sent = requester_step(qp, now, outbox, &bytes);
 		if (sent == SENT_FULL)
 			return true;
 		requester->run_bytes += bytes;
-		if (qp->attr.rate_limit && bytes)
-			rate_sent(qp, bytes, now);
+		if (bytes && rate_is_limited(qp))
+			rate_sent(qp, bytes, psn_into(requester->psn, before), now);
 		bytes = 0;
 		if (sent != SENT || requester->run_bytes < RUN_BYTES || ends_soon(qp))
 			continue;

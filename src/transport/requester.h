@@ -72,8 +72,8 @@ struct requester {
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	struct hold *responses; /* what of them came before its turn */
 	struct recovery *recovery; /* NULL: nothing is missing */
-	struct window window;	   /* RC */
 	uint32_t large_end;	   /* PSN; from here on all that has left is small (window.h) */
+	struct window window;	   /* RC */
 	struct probe probe;
 	struct transport_counters counters;
 
@@ -82,6 +82,7 @@ struct requester {
 	uint32_t turn_bytes;	/* and before that */
 	bool is_unasked;	/* who would have asked for an ACK left that to a packet behind */
 	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
+	uint32_t rate_room;	/* bytes that may go now: no segmented send has more */
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
 	uint8_t signs_left;	/* requests that may still ask what the peer is */
 	bool is_peer_ours;	/* it recovers selectively */
@@ -155,9 +156,17 @@ static inline bool requester_is_alive(const struct qp *qp)
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
 }
 
-/* rate.c: the rate that the program asked for. */
+/* rate.c: the rate that the program asked for, or a long way's. */
 bool rate_may_send(struct qp *qp, uint64_t now);
-void rate_sent(struct qp *qp, uint32_t bytes, uint64_t now);
+void rate_sent(struct qp *qp, uint32_t bytes, uint32_t psns, uint64_t now);
+
+static const uint64_t RATE_PACED_FROM_NS = 1000000;
+
+static inline bool rate_is_limited(const struct qp *qp)
+{
+	return qp->attr.rate_limit || (window_is_long(&qp->requester->window) &&
+				       qp->requester->probe.rtt.least >= RATE_PACED_FROM_NS);
+}
 
 /* requester.c: what goes out when. True: wants another turn. */
 bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox);

@@ -8,13 +8,17 @@
  * Deterministic: packets, PSNs and round trips alone move it.
  *
  * A long way holds more: there the window opens further, in larger steps, and follows the round
- * trip. When that is longer than the shortest one, packets wait somewhere on the way, and the
- * window shrinks to what would be on the way without waiting. Whoever has measured its shortest one
- * behind others' packets would never give way to them; so now and then the window begins anew from
- * the start, doubling to where it shall be, and lets the line run empty of its own.
+ * trip: up to eight are measured in each, and the shortest of them counts. When that is longer than
+ * the shortest one ever, packets wait somewhere on the way, and the window shrinks to what would be
+ * on the way without waiting. While it doubles it looks at each: what it sees is a round old, and
+ * it has doubled since. Whoever has measured its shortest one behind others' packets would never
+ * give way to them; so now and then the window begins anew from the start, doubling to where it
+ * shall be, and lets the line run empty of its own.
  *
- * A few packets lost while none waits were not lost for want of room: towards a peer that tells
- * which are missing they change nothing.
+ * A few packets that are lost, towards a peer that tells which are missing, may be lost by chance,
+ * or for want of room in a queue so short that no round trip tells of it. A trial tells: the window
+ * yields a quarter for a while. Where as much is lost as before it was chance, and it has back what
+ * it had; where little is, an eighth is given up, and it grows slowly from there.
  */
 #ifndef TRANSPORT_WINDOW_H
 #define TRANSPORT_WINDOW_H
@@ -34,6 +38,18 @@ enum {
 	ACK_INTERVAL_OURS = 128,   /* of a stream to who tells at once what is missing */
 };
 
+struct trial {
+	enum { TRIAL_NONE, TRIAL_SETTLES, TRIAL_RUNS } phase;
+	uint32_t acked, lost; /* packets of this epoch */
+	uint32_t before;      /* what was lost in the one before the trial, in 1024 */
+	uint32_t full;	      /* the window then, */
+	uint32_t threshold;   /* and that */
+	uint32_t borne;	      /* in 1024, */
+	uint32_t epochs;      /* for so many more */
+	uint32_t ceiling;     /* a window that was found too large, */
+	uint32_t wary;	      /* which is believed for so many epochs more */
+};
+
 struct window {
 	uint32_t packets;   /* may be in flight; 1 at least */
 	uint32_t max;	    /* of `packets` */
@@ -47,9 +63,15 @@ struct window {
 	uint32_t lost;	    /* in the round from lost_from to lost_until (PSNs) */
 	uint32_t lost_from, lost_until;
 	bool is_recovering;
-	uint64_t emptied;  /* when it was small enough that nothing of this QP's waited */
-	uint32_t queued;   /* so many round trips in a row were longer than they need be */
-	uint64_t shortest; /* of those */
+	uint64_t emptied; /* when it was small enough that nothing of this QP's waited */
+	uint64_t round_until;
+	uint64_t round_least; /* the shortest round trip of those in this round; 0: none yet */
+	uint32_t queued;      /* so many rounds in a row were longer than they need be */
+	uint64_t shortest;    /* of those */
+	uint32_t fresh;	      /* so many rounds more, as it doubled in one just before: */
+	uint32_t crowded;     /* so many round trips in a row are that, too */
+	uint32_t fitting;     /* of that much nothing would have waited, by the best of them */
+	struct trial trial;
 };
 
 void window_init(struct window *window, uint32_t mtu);
@@ -70,6 +92,17 @@ static inline bool window_is_long(const struct window *window)
 	return window->max > window->near_max;
 }
 
+static inline bool window_is_doubling(const struct window *window)
+{
+	return window->packets < window->threshold;
+}
+
+/* Some queue on the way was found to have little room. */
+static inline bool window_is_tight(const struct window *window)
+{
+	return window->trial.wary;
+}
+
 /* As far as is known nothing was ever lost or late. */
 static inline bool window_is_untouched(const struct window *window)
 {
@@ -82,12 +115,13 @@ void window_acknowledged(struct window *window, uint32_t packets, uint32_t una);
 /* Something before `end` was lost: a NAK or a gap told so. */
 void window_lost(struct window *window, uint32_t end);
 
-/* One packet of those from `una` to `end` was lost, and goes again alone. */
-void window_missed(struct window *window, uint32_t una, uint32_t end);
+/* `lost` packets of those from `una` to `end` were, and go again alone. */
+void window_missed(struct window *window, uint32_t lost, uint32_t una, uint32_t end);
 
-/* A round trip to a peer of ours, that ends now, took `sample` ns. */
-void window_timed(struct window *window, const struct rtt *rtt, uint64_t sample, uint32_t mtu,
-		  uint64_t now);
+/* A round trip to a peer of ours, that ends now, took `sample` ns, and began with so many packets
+ * in flight. */
+void window_timed(struct window *window, const struct rtt *rtt, uint64_t sample, uint32_t in_flight,
+		  uint32_t mtu, uint64_t now);
 
 /* Something before `end` found a long queue. */
 void window_marked(struct window *window, const struct rtt *rtt, uint32_t end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rate that ibv_modify_qp_rate_limit() asks for: how long what takes, the burst, and refusals.
- */
+/* The rate that ibv_modify_qp_rate_limit() asks for: how long what takes, the burst, and refusals;
+ * and that of a long way. */
 #include "transport/requester.h"
 #include "transport_pair.h"
 
@@ -110,6 +110,77 @@ static void limits_that_cannot_be_are_refused(void **state)
 	pair_free(pair);
 }
 
+/* A connection whose window of 512 KiB goes in so many ns. Round trips of the test's, which take no
+ * time, are not measured. */
+static struct pair *far(uint64_t round_trip)
+{
+	struct pair *pair;
+	struct requester *requester;
+
+	options = default_options;
+	pair = pair_connected(&options);
+	requester = pair->a.qp->requester;
+	requester->probe.is_far = false;
+	requester->probe.rtt.least = requester->probe.rtt.smoothed = round_trip;
+	requester->window.packets = requester->window.max = requester->window.threshold =
+	    (512 << 10) / pair->a.qp->mtu;
+	return pair;
+}
+
+static void over_a_long_way_a_window_takes_a_round_trip(void **state)
+{
+	struct pair *pair = far(20000000);
+
+	assert_true(window_is_long(&pair->a.qp->requester->window));
+	/* twice the window, and a little faster */
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 1 << 20);
+	assert_in_range(run_through(pair), 30000000, 34000000);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	/* a READ takes the time of its responses, but for those of the last one */
+	for (int i = 0; i < 8; i++)
+		side_request(&pair->a, IBV_WR_RDMA_READ, 2 + i, 0, 128 << 10);
+	assert_in_range(run_through(pair), 25000000, 34000000);
+	pair_free(pair);
+}
+
+static void over_a_short_way_nothing_waits(void **state)
+{
+	struct pair *pair = far(900000);
+
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 1 << 20);
+	assert_int_equal(run_through(pair), 0);
+	pair_free(pair);
+}
+
+/* Bytes that may go at once. */
+static uint32_t stride(struct pair *pair, uint64_t now)
+{
+	uint32_t bytes = 0;
+
+	while (rate_may_send(pair->a.qp, now)) {
+		rate_sent(pair->a.qp, 1024, 1, now);
+		bytes += 1024;
+	}
+	assert_true(pair->a.qp->requester->rate_deadline > now);
+	return bytes;
+}
+
+static void who_was_late_has_a_stride_more_and_not_all(void **state)
+{
+	struct pair *pair = far(20000000); /* 33 bytes a us: strides of 16 KiB */
+	struct requester *requester = pair->a.qp->requester;
+	uint64_t now = pair->now + 1000000000;
+
+	assert_in_range(stride(pair, now), 30 << 10, 34 << 10);
+	assert_int_equal(stride(pair, now + 1000), 0);
+	assert_in_range(stride(pair, requester->rate_deadline), 15 << 10, 18 << 10);
+	requester->window.trial.wary = 1;
+	now = requester->rate_deadline;
+	stride(pair, now);
+	assert_in_range(stride(pair, requester->rate_deadline), 7 << 10, 9 << 10);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -119,6 +190,9 @@ int main(void)
 	    cmocka_unit_test(without_a_limit_nothing_waits),
 	    cmocka_unit_test(the_way_to_rts_takes_a_rate),
 	    cmocka_unit_test(limits_that_cannot_be_are_refused),
+	    cmocka_unit_test(over_a_long_way_a_window_takes_a_round_trip),
+	    cmocka_unit_test(over_a_short_way_nothing_waits),
+	    cmocka_unit_test(who_was_late_has_a_stride_more_and_not_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static int set_up(void **state)
 static void sample(uint64_t ns)
 {
 	rtt_note_least(&rtt, ns, now);
-	window_timed(&window, &rtt, ns, MTU, now);
+	window_timed(&window, &rtt, ns, window.packets, MTU, now);
 }
 
 /* So often that it is believed. */
@@ -42,8 +42,8 @@ static void round_of(uint32_t lost)
 {
 	uint32_t packets = window.packets, end = psn_add(una, packets);
 
-	while (lost--)
-		window_missed(&window, una, end);
+	if (lost)
+		window_missed(&window, lost, una, end);
 	una = end;
 	window_acknowledged(&window, packets, una);
 }
@@ -79,14 +79,81 @@ static void a_long_way_opens_it_further(void **state)
 	assert_int_equal(window.packets, WINDOW_FAR_PACKETS);
 }
 
-static void a_few_lost_packets_are_chance(void **state)
+/* As many are lost when the window has yielded for a while: so it has back what it had. */
+static void what_is_lost_by_chance_changes_nothing(void **state)
+{
+	uint32_t least = NEAR, yielded = 0;
+
+	sample(MS / 10);
+	rounds_of(20, 0);
+	for (int i = 0; i < 100; i++) {
+		round_of(window.packets / 16);
+		least = window.packets < least ? window.packets : least;
+		yielded += window.packets < NEAR;
+	}
+	assert_int_equal(least, NEAR * 3 / 4);
+	assert_in_range(yielded, 5, 25);
+	while (window.packets < NEAR)
+		round_of(window.packets / 16);
+	round_of(NEAR / 10 + 2); /* that is no chance any more */
+	assert_in_range(window.packets, NEAR / 2, NEAR / 2 + 1);
+}
+
+/* A line that holds `room` packets; what is more is lost. How many of those in `count` rounds. */
+static uint32_t rounds_with_room(int count, uint32_t room)
+{
+	uint32_t lost = 0, more;
+
+	while (count--) {
+		more = window.packets > room ? window.packets - room : 0;
+		lost += more;
+		round_of(more);
+	}
+	return lost;
+}
+
+static void a_window_that_is_too_large_for_a_queue_is_found_by_a_trial(void **state)
+{
+	uint32_t lost;
+
+	sample(MS / 10);
+	rounds_of(20, 0);
+	rounds_with_room(60, 56);
+	assert_true(window_is_tight(&window));
+	lost = rounds_with_room(1000, 56);
+	assert_in_range(lost, 1, 1000 * 56 / 100);
+	assert_in_range(window.packets, 56 * 3 / 4, 60);
+	rounds_of(1000, 0); /* there is room again */
+	assert_int_equal(window.packets, NEAR);
+	assert_false(window_is_tight(&window));
+}
+
+/* A queue that is seen meanwhile counts: the window has back no more than that leaves. */
+static void a_trial_gives_back_no_more_than_a_queue_leaves(void **state)
+{
+	samples(20 * MS);
+	rounds_of(10, 0);
+	window.emptied = now;
+	do
+		round_of(window.packets / 32);
+	while (window.packets == WINDOW_FAR_PACKETS);
+	assert_int_equal(window.packets, WINDOW_FAR_PACKETS * 3 / 4);
+	for (int i = 0; i < 3; i++)
+		sample(40 * MS);
+	assert_int_equal(window.packets, WINDOW_FAR_PACKETS * 3 / 8);
+	rounds_of(6, 12);
+	assert_in_range(window.packets, WINDOW_FAR_PACKETS * 3 / 8,
+			WINDOW_FAR_PACKETS * 3 / 8 + 6 * 16);
+}
+
+static void single_losses_begin_no_trial(void **state)
 {
 	sample(MS / 10);
 	rounds_of(20, 0);
-	rounds_of(20, NEAR / 10);
-	assert_int_equal(window.packets, NEAR);
-	round_of(NEAR / 10 + 2);
-	assert_in_range(window.packets, NEAR / 2, NEAR / 2 + 1);
+	for (int i = 0; i < 100; i++) {
+		round_of(i % 4 == 0);
+		assert_int_equal(window.packets, NEAR);
+	}
 }
 
 /* One that is lost again and again makes a round long; what leaves meanwhile loses as much. */
@@ -96,20 +163,112 @@ static void losses_are_measured_against_all_that_left(void **state)
 	rounds_of(20, 0);
 	for (uint32_t left = 0; left < NEAR; left += 16)
 		for (int lost = 0; lost < 2; lost++)
-			window_missed(&window, psn_add(una, left), psn_add(una, left + NEAR));
+			window_missed(&window, 1, psn_add(una, left), psn_add(una, left + NEAR));
 	assert_int_equal(window.packets, NEAR);
 }
 
-static void they_are_not_where_packets_wait(void **state)
+/* What waits takes its part of the window; that a packet is lost as well takes nothing more. */
+static void one_that_is_lost_while_packets_wait_is_chance(void **state)
 {
 	samples(20 * MS);
 	rounds_of(10, 0);
-	sample(30 * MS);
-	round_of(1); /* or they are not, and the peer was busy */
+	for (int i = 0; i < 2; i++) {
+		sample(30 * MS);
+		round_of(1);
+	}
 	assert_int_equal(window.packets, WINDOW_FAR_PACKETS);
-	sample(30 * MS);
-	round_of(1);
-	assert_in_range(window.packets, WINDOW_FAR_PACKETS / 2, WINDOW_FAR_PACKETS / 2 + 16);
+}
+
+static void begin_doubling(uint32_t packets)
+{
+	samples(20 * MS);
+	window.packets = packets;
+	assert_true(window_is_doubling(&window));
+}
+
+static void timed(uint64_t ns, uint32_t in_flight)
+{
+	now += MS;
+	rtt_note_least(&rtt, ns, now);
+	window_timed(&window, &rtt, ns, in_flight, MTU, now);
+}
+
+/* What was in flight when the packets left, less what waited: it has doubled since. */
+static void doubling_ends_where_three_packets_in_a_row_waited(void **state)
+{
+	begin_doubling(1200);
+	rtt.smoothed = 20 * MS; /* one round */
+	window.round_until = now + 20 * MS;
+	timed(25 * MS, 500);
+	timed(25 * MS, 600);
+	timed(20 * MS, 600); /* somebody had been busy */
+	timed(25 * MS, 600);
+	timed(30 * MS, 750);
+	assert_true(window_is_doubling(&window));
+	timed(32 * MS, 700);
+	assert_int_equal(window.packets, 750 * 2 / 3);
+	assert_false(window_is_doubling(&window));
+}
+
+/* It found its limit by the last doubling, and what that did is not seen yet. */
+static void what_the_last_doubling_did_counts(void **state)
+{
+	begin_doubling(1200);
+	timed(20 * MS, 600);
+	window.packets = WINDOW_FAR_PACKETS;
+	window.round_until = now + 20 * MS;
+	for (int i = 0; i < 3; i++)
+		timed(40 * MS, 1200);
+	assert_int_equal(window.packets, 600);
+}
+
+static void what_left_before_it_began_anew_does_not(void **state)
+{
+	begin_doubling(1200);
+	window.emptied = now;
+	window.round_until = now + 20 * MS;
+	for (int i = 0; i < 8; i++)
+		timed(40 * MS, 1200);
+	assert_true(window_is_doubling(&window));
+}
+
+/* The shortest of a round is how long it is: all but one may have met busy processors. */
+static void the_shortest_of_a_round_counts(void **state)
+{
+	samples(20 * MS);
+	rounds_of(10, 0);
+	rtt.smoothed = 20 * MS;
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < 20; i++)
+			timed(i == 7 ? 20 * MS : 40 * MS, WINDOW_FAR_PACKETS);
+		if (round == 0)
+			window.fresh = 0;
+	}
+	assert_int_equal(window.packets, WINDOW_FAR_PACKETS);
+	for (int i = 0; i < 100; i++)
+		timed(40 * MS, WINDOW_FAR_PACKETS);
+	assert_true(window.packets < WINDOW_FAR_PACKETS);
+}
+
+static void several_packets_are_timed(void **state)
+{
+	assert_true(rtt_may_time(&rtt, una, 100));
+	for (uint32_t i = 0; i < RTT_TIMED; i++) {
+		rtt_time(&rtt, (struct timed){.since = i, .psn = psn_add(una, 100 * i)});
+		assert_false(rtt_may_time(&rtt, psn_add(una, 100 * i + 99), 100));
+		assert_int_equal(rtt_may_time(&rtt, psn_add(una, 100 * i + 100), 100),
+				 i + 1 < RTT_TIMED);
+	}
+	rtt_void(&rtt, psn_add(una, 300));
+	rtt_note_gap(&rtt);
+	rtt_drop(&rtt, 2);
+	rtt_time(&rtt, (struct timed){.since = 9, .psn = psn_add(una, 900)});
+	assert_int_equal(rtt.timed_count, RTT_TIMED - 1);
+	assert_true(rtt.timed[0].since == 2 && !rtt.timed[0].is_void && rtt.timed[0].is_behind_gap);
+	assert_true(rtt.timed[1].is_void);
+	assert_true(rtt.timed[6].since == 9 && !rtt.timed[6].is_behind_gap);
+	rtt_drop(&rtt, RTT_TIMED - 1);
+	assert_false(rtt_is_timing(&rtt));
 }
 
 /* Those who are many send little each. */
@@ -224,9 +383,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(a_short_way_opens_it_as_far_as_a_socket_holds),
 	    TEST(a_long_way_opens_it_further),
-	    TEST(a_few_lost_packets_are_chance),
+	    TEST(what_is_lost_by_chance_changes_nothing),
+	    TEST(a_window_that_is_too_large_for_a_queue_is_found_by_a_trial),
+	    TEST(a_trial_gives_back_no_more_than_a_queue_leaves),
+	    TEST(single_losses_begin_no_trial),
 	    TEST(losses_are_measured_against_all_that_left),
-	    TEST(they_are_not_where_packets_wait),
+	    TEST(one_that_is_lost_while_packets_wait_is_chance),
+	    TEST(doubling_ends_where_three_packets_in_a_row_waited),
+	    TEST(what_the_last_doubling_did_counts),
+	    TEST(what_left_before_it_began_anew_does_not),
+	    TEST(the_shortest_of_a_round_counts),
+	    TEST(several_packets_are_timed),
 	    TEST(a_small_window_yields_at_once),
 	    TEST(many_lost_packets_halve_it_once_a_round),
 	    TEST(it_shrinks_by_what_waits),
