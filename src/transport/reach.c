@@ -185,12 +185,18 @@ bool reach_is_open(const struct qp *qp, unsigned int need)
 	return qp->is_published && !(need & ~announced(qp));
 }
 
+void reach_withdraw(struct qp *qp)
+{
+	if (qp->is_published)
+		qp->adapter->host->withdraw_qp(qp->adapter, qp);
+	qp->is_published = false;
+}
+
 void reach_announce(struct qp *qp)
 {
 	const struct adapter_host *host = qp->adapter->host;
 	unsigned int access = host->publish_qp ? announced(qp) : 0;
 
-	if (qp->is_published)
-		host->withdraw_qp(qp->adapter, qp);
+	reach_withdraw(qp);
 	qp->is_published = access && host->publish_qp(qp->adapter, qp, access);
 }

@@ -54,6 +54,8 @@ void reach_retire(struct qp *qp, uint64_t now);
 
 /* After any change of the QP's state or rights: tells the host what peers may do through it. */
 void reach_announce(struct qp *qp);
+/* Nothing is done through it any more, and what a peer has not fetched by now does not count. */
+void reach_withdraw(struct qp *qp);
 
 /* Whether they may do this, IBV_ACCESS_REMOTE_*, that way. */
 bool reach_is_open(const struct qp *qp, unsigned int need);

@@ -71,6 +71,8 @@ void requester_settle(struct qp *qp, uint64_t now)
 	if (!requester->has_failed || requester->failed != head)
 		return;
 	requester->has_failed = false;
+	if (qp_is_reliable(qp)) /* first, as the program may use its memory again once it is told */
+		reach_withdraw(qp);
 	send_complete(qp, sq_wqe(&qp->sq, head), requester->failed_status, requester->failed_reason,
 		      now);
 	if (qp_is_reliable(qp))

@@ -268,6 +268,37 @@ static void a_peer_that_is_never_ready_ends_it(void **state)
 
 static int lost;
 
+static int withdrawn;
+
+static bool publish(struct adapter *adapter, const struct qp *qp, unsigned int access)
+{
+	return true;
+}
+
+static void withdraw_untold(struct adapter *adapter, const struct qp *qp)
+{
+	assert_ptr_equal(qp, pair->a.qp);
+	assert_true(cq_is_empty(pair->a.cq));
+	withdrawn++;
+}
+
+/* A peer that is in the middle of it sees that it does not count, before the program may use that
+ * memory again. */
+static void one_that_has_failed_is_withdrawn_before_the_program_is_told(void **state)
+{
+	host.publish_qp = publish;
+	host.withdraw_qp = withdraw_untold;
+	withdrawn = 0;
+	reach_announce(pair->a.qp);
+	pair->a.qp->requester->rnr_retries_left = 0;
+	pair->a.qp->attr.rnr_retry = 0;
+	send(1, 0, LENGTH);
+	pair_run(pair);
+	assert_int_equal(withdrawn, 1);
+	side_expect(&pair->a, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_false(pair->a.qp->is_published);
+}
+
 static int lose_offers(struct pair *flight, struct side *from, struct flying *packet)
 {
 	return packet->bytes[0] == OPCODE_OFFER && lost-- > 0 ? 0 : 1;
@@ -675,6 +706,7 @@ int main(void)
 	    TEST(shared_receives_are_taken_too),
 	    TEST(without_a_receive_it_is_offered_again_when_the_peer_may_be_ready),
 	    TEST(a_peer_that_is_never_ready_ends_it),
+	    TEST(one_that_has_failed_is_withdrawn_before_the_program_is_told),
 	    TEST(what_is_lost_comes_by_packets),
 	    TEST(one_that_is_lost_before_another_comes_by_packets),
 	    TEST(one_whose_ack_is_lost_is_received_once),
