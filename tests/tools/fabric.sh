@@ -7,14 +7,7 @@ set -uo pipefail
 own="$(dirname "$0")"
 . "$own/../lib/common.sh"
 own_network "$0" "$@"
-work=$(mktemp -d)
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
-fail() {
-	echo "FAILED: $*" >&2
-	tail -n +1 "$work"/* >&2
-	exit 1
-}
+. "$own/work.sh"
 . "$own/ethernet.sh"
 
 timeout 30 $WRAP fi_info -p verbs >"$work/info" 2>&1 || fail "fi_info"

@@ -6,8 +6,7 @@ set -uo pipefail
 own="$(dirname "$0")"
 . "$own/../lib/common.sh"
 own_network "$0" "$@"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$own/work.sh"
 . "$own/ethernet.sh"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR="$work"
@@ -15,11 +14,7 @@ common="--oversubscribe -n 4 --mca btl ^openib,ofi,uct"
 while read -r transports selected; do
 	# shellcheck disable=SC2086
 	UCX_TLS=$transports timeout -k 2 60 $WRAP mpirun.openmpi $common $selected /usr/bin/python3 "$own/mpi.py" >"$work/out" 2>&1 &&
-		grep -q '^4 processes agree$' "$work/out" || {
-		echo "FAILED: $transports $selected" >&2
-		cat "$work/out" >&2
-		exit 1
-	}
+		grep -q '^4 processes agree$' "$work/out" || fail "$transports $selected"
 done <<'END'
 rc_v,self --mca pml ucx --mca osc ucx
 ud_v,self --mca pml ucx --mca osc ucx

@@ -5,14 +5,7 @@
 # devices, and move messages over RC and UD.
 set -uo pipefail
 . "$(dirname "$0")/../lib/common.sh"
-work=$(mktemp -d)
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
-fail() {
-	echo "FAILED: $*" >&2
-	tail -n +1 "$work"/* >&2
-	exit 1
-}
+. "$(dirname "$0")/work.sh"
 read -r device _ < <(find_gid "" 127.0.0.1)
 export UCX_NET_DEVICES=$device:1
 

@@ -8,8 +8,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 
-#include "engine/lane.h"
-#include "link/samehost.h"
 #include "contact.h"
 
 enum { LARGE = (3 << 20) + 5, ROOM = 4 << 20, SLOTS = 3, WORD = 8, ALL = -1 };
@@ -286,17 +284,6 @@ static uint64_t fetched_there(void)
 	tell(&told);
 	assert_true(hear(&told));
 	return told.assists;
-}
-
-static uint64_t assists(const struct end *end)
-{
-	struct lane *lane = qp_of(end->qp)->seat->lane;
-	uint64_t count;
-
-	lane_lock(lane);
-	count = samehost_assists(lane->samehost);
-	lane_unlock(lane);
-	return count;
 }
 
 static void end_all(struct end *end, const struct box *box)

@@ -10,8 +10,6 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 
-#include "engine/lane.h"
-#include "link/samehost.h"
 #include "contact.h"
 
 enum { LARGE = (3 << 20) + 5, REGION = 4 << 20 };
@@ -64,17 +62,6 @@ static void poll_until_asked(const struct end *end)
 
 	while (recv(line, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
 		assert_true(ibv_poll_cq(end->cq, 1, &wc) >= 0);
-}
-
-static uint64_t assists(const struct end *end)
-{
-	struct lane *lane = qp_of(end->qp)->seat->lane;
-	uint64_t count;
-
-	lane_lock(lane);
-	count = samehost_assists(lane->samehost);
-	lane_unlock(lane);
-	return count;
 }
 
 /* In the child: one QP, and it polls; when it is asked again it tells how often it took a share. */
