@@ -21,13 +21,19 @@ struct soft_roce_request {
 	uint8_t type, level;
 };
 
-static inline bool is_soft_roce(void)
+static inline bool has_file(const char *name)
 {
 	char path[300];
 
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/parent",
-		 ibv_get_device_name(context->device));
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/%s",
+		 ibv_get_device_name(context->device), name);
 	return access(path, F_OK) == 0;
+}
+
+/* The kernel's: ours has its files, and a board's name besides. */
+static inline bool is_soft_roce(void)
+{
+	return has_file("parent") && !has_file("board_id");
 }
 
 /* A work request for WRITE with this wr_id, in a mapping of the device's. */
