@@ -3,8 +3,9 @@
  * placement -d DEVICE -g GID_INDEX -p PORT [SERVER]: ATOMIC WRITE and FLUSH between two adapters,
  * by the extended QP; the client does what the device at the other end says it takes, and is
  * refused what it may not. A device that cannot post an operation is no client for it, but that
- * Soft-RoCE is helped to FLUSH. Where packets get lost it is no client at all: it (6.12) says
- * address 0 when it repeats either. Prints what was done. Over any libibverbs.
+ * Soft-RoCE is helped to FLUSH. Where packets get lost it (6.12) is no client at all, as it says
+ * address 0 when it repeats either, and no target of FLUSH, as it does not answer one that was
+ * repeated because its first answer was lost. Prints what was done. Over any libibverbs.
  */
 #include <infiniband/verbatim.h>
 
@@ -41,6 +42,8 @@ static void ask_device(void)
 		mine.takes |= CAN_FLUSH;
 	if (attr.device_cap_flags_ex & VERBATIM_DEVICE_ATOMIC_WRITE)
 		mine.takes |= CAN_ATOMIC_WRITE;
+	if (is_soft_roce() && is_lossy())
+		mine.takes &= ~(uint32_t)CAN_FLUSH;
 	printf("device_cap_flags_ex %#llx: FLUSH %s, ATOMIC WRITE %s\n",
 	       (unsigned long long)attr.device_cap_flags_ex, mine.takes & CAN_FLUSH ? "yes" : "no",
 	       mine.takes & CAN_ATOMIC_WRITE ? "yes" : "no");
