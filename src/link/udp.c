@@ -270,27 +270,36 @@ static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, ui
 	return link->reserved_run;
 }
 
-/* Its sum, if it has one, moves with what was filled in. */
-static void fill_up(uint8_t *packet, uint32_t size, uint32_t length, bool is_summed)
+/* `count` packets of one opcode, each of `size` bytes, up to the length of those before. Sums move
+ * behind what is filled in. */
+static void fill_up(struct udp_link *link, uint32_t size, uint32_t count, bool is_summed)
 {
-	uint32_t sum = get_le32(packet + size);
+	const struct udp_run *run = link->runs + link->run_count - 1;
+	uint32_t length = run->segment - ICRC_BYTES, fill_bytes = length - size, added;
+	uint8_t *packet = link->stage + link->used, fill[FILL_MAX];
 
-	packet_fill(packet, size, length);
-	if (is_summed)
-		put_le32(packet + length, icrc_sum(sum, packet + size, length - size));
+	fill_make(fill, packet[0], fill_bytes);
+	added = icrc_sum(0, fill, fill_bytes);
+	icrc_shift_begin(&link->filling, fill_bytes);
+	for (uint32_t i = 0; i < count; i++, packet += run->segment) {
+		uint32_t sum = get_le32(packet + size);
+
+		fill_put(fill, fill_bytes, packet, size);
+		if (is_summed)
+			put_le32(packet + length, icrc_shift(&link->filling, sum) ^ added);
+	}
 }
 
 static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct udp_link *link = link_of(outbox);
 	struct udp_run *run = link->runs + link->run_count - 1;
-	uint32_t length = run->segment - ICRC_BYTES;
 
 	if (count > link->reserved_run)
 		return;
 	link->reserved_run = 0;
-	for (uint32_t i = 0; i < count && size < length; i++)
-		fill_up(link->stage + link->used + i * run->segment, size, length, is_summed);
+	if (count && size < run->segment - ICRC_BYTES)
+		fill_up(link, size, count, is_summed);
 	for (uint32_t i = run->count; i < run->count + count && is_summed; i++)
 		run->summed[i / 64] |= 1ull << i % 64;
 	run->count += count;

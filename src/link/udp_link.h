@@ -171,6 +171,7 @@ struct udp_link {
 	uint32_t run_count;
 	struct icrc_run sealing; /* the one before, for its length's sake */
 	struct icrc_summed sealing_summed;
+	struct icrc_shift filling; /* sums of packets that are filled up */
 	struct mmsghdr headers[RUNS_MAX];
 	struct udp_message messages[RUNS_MAX];
 

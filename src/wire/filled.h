@@ -21,13 +21,30 @@
 
 enum { FILL_MAX = 20 }; /* a RETH and an immediate; a multiple of 4, as each filling is */
 
-/* From `length` bytes, BTH to pad, to `filled`. */
+/* What stands behind the pad of a packet with that opcode. */
+static inline void fill_make(uint8_t fill[FILL_MAX], uint8_t opcode, uint32_t count)
+{
+	memset(fill, 0, FILL_MAX);
+	fill[count - 2] = opcode;
+	fill[count - 1] = count;
+}
+
+/* Behind `length` bytes, BTH to pad. */
+static inline void fill_put(const uint8_t fill[FILL_MAX], uint32_t count, uint8_t *packet,
+			    uint32_t length)
+{
+	for (uint32_t i = 0; i < count; i += 4)
+		memcpy(packet + length + i, fill + i, 4);
+	packet[0] = OPCODE_FILLED;
+}
+
+/* From `length` bytes to `filled`. */
 static inline void packet_fill(uint8_t *packet, uint32_t length, uint32_t filled)
 {
-	memset(packet + length, 0, filled - length);
-	packet[filled - 2] = packet[0];
-	packet[filled - 1] = filled - length;
-	packet[0] = OPCODE_FILLED;
+	uint8_t fill[FILL_MAX];
+
+	fill_make(fill, packet[0], filled - length);
+	fill_put(fill, filled - length, packet, length);
 }
 
 /* The packet as it was, and its length. False if nobody fills so. */

@@ -205,16 +205,47 @@ static uint32_t put_halves(uint32_t low[16], uint32_t high[16], uint32_t effect)
 	return effect;
 }
 
+void icrc_shift_begin(struct icrc_shift *shift, size_t count)
+{
+	uint32_t effect;
+
+	if (count && shift->count == count)
+		return;
+	shift->count = count;
+	effect = sum_move(1u << 31, count);
+	for (int i = sizeof(effect) - 1; i >= 0; i--)
+		effect = put_halves(shift->halves[2 * i], shift->halves[2 * i + 1], effect);
+}
+
 static void begin_length(struct icrc_summed *summed, size_t length)
 {
 	uint32_t effect = sum_move(icrc_sum(0, (const uint8_t[]){0x80}, 1), length - BTH_BYTES);
 
 	summed->length = length;
+	icrc_shift_begin(&summed->payload, length - BTH_BYTES);
 	for (int i = PSN_BYTES - 1; i >= 0; i--)
 		effect = put_halves(summed->psn[2 * i], summed->psn[2 * i + 1], effect);
 	effect = sum_move(effect_of_id(0x80), length);
 	for (int i = 0; i < ID_BYTES; i++)
 		effect = put_halves(summed->id[2 * i], summed->id[2 * i + 1], effect);
+}
+
+static uint32_t effect_of_psn_byte(const struct icrc_summed *summed, const uint8_t *psn, int i)
+{
+	return summed->psn[2 * i][psn[i] & 15] ^ summed->psn[2 * i + 1][psn[i] >> 4];
+}
+
+static uint32_t effect_of_id_byte(const struct icrc_summed *summed, uint16_t id, int i)
+{
+	return summed->id[2 * i][id >> 8 * i & 15] ^ summed->id[2 * i + 1][id >> (8 * i + 4) & 15];
+}
+
+static void begin_upper(struct icrc_summed *summed, const uint8_t *psn, uint16_t id,
+			uint32_t uppers)
+{
+	summed->uppers = uppers;
+	summed->upper = summed->headers ^ effect_of_psn_byte(summed, psn, 0) ^
+			effect_of_psn_byte(summed, psn, 1) ^ effect_of_id_byte(summed, id, 1);
 }
 
 static void begin_headers(struct icrc_summed *summed, const struct icrc_run *run,
@@ -226,29 +257,32 @@ static void begin_headers(struct icrc_summed *summed, const struct icrc_run *run
 	memcpy(bth, bytes, BTH_PSN_AT);
 	bth[BTH_MASKED_AT] = 0xff;
 	summed->prefix = run->prefix;
-	summed->headers =
-	    ~sum_move(~icrc_add(run->prefix, bth, BTH_BYTES), run->length - BTH_BYTES);
+	summed->headers = ~icrc_shift(&summed->payload, ~icrc_add(run->prefix, bth, BTH_BYTES));
 }
 
+/* From one packet to the next it is mostly the lowest bytes alone that change. */
 void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, uint8_t *bytes,
 		      uint16_t id)
 {
 	const uint8_t *psn = bytes + BTH_PSN_AT;
-	uint32_t icrc;
+	bool is_begun = summed->length == run->length;
+	uint32_t uppers;
 
-	if (summed->length != run->length) {
+	if (!icrc_flow_is_ipv4(&run->flow))
+		id = 0; /* adds nothing */
+	uppers = psn[0] << 16 | psn[1] << 8 | id >> 8;
+	if (!is_begun)
 		begin_length(summed, run->length);
+	if (!is_begun || summed->prefix != run->prefix ||
+	    memcmp(summed->bth, bytes, BTH_PSN_AT) != 0) {
 		begin_headers(summed, run, bytes);
-	} else if (summed->prefix != run->prefix || memcmp(summed->bth, bytes, BTH_PSN_AT) != 0) {
-		begin_headers(summed, run, bytes);
+		begin_upper(summed, psn, id, uppers);
+	} else if (summed->uppers != uppers) {
+		begin_upper(summed, psn, id, uppers);
 	}
-	icrc = summed->headers ^ get_le32(bytes + run->length);
-	for (int i = 0; i < PSN_BYTES; i++)
-		icrc ^= summed->psn[2 * i][psn[i] & 15] ^ summed->psn[2 * i + 1][psn[i] >> 4];
-	if (icrc_flow_is_ipv4(&run->flow))
-		for (int i = 0; i < 2 * ID_BYTES; i++)
-			icrc ^= summed->id[i][id >> 4 * i & 15];
-	put_le32(bytes + run->length, icrc);
+	put_le32(bytes + run->length, summed->upper ^ get_le32(bytes + run->length) ^
+					  effect_of_psn_byte(summed, psn, 2) ^
+					  effect_of_id_byte(summed, id, 0));
 }
 
 /*

@@ -131,6 +131,23 @@ void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t l
 uint32_t icrc_run_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id);
 void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id);
 
+/* What a sum is so many zeros further on, by half bytes. */
+struct icrc_shift {
+	size_t count; /* of the zeros; 0: or not begun */
+	uint32_t halves[2 * sizeof(uint32_t)][16];
+};
+
+void icrc_shift_begin(struct icrc_shift *shift, size_t count);
+
+static inline uint32_t icrc_shift(const struct icrc_shift *shift, uint32_t sum)
+{
+	uint32_t shifted = 0;
+
+	for (size_t i = 0; i < 2 * sizeof(sum); i++)
+		shifted ^= shift->halves[i][sum >> 4 * i & 15];
+	return shifted;
+}
+
 /*
  * Packets of a run whose payload is summed already. What their headers add to the ICRC is the same
  * for all of one kind but for the PSN and the identification, and what those add follows from the
@@ -138,12 +155,15 @@ void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id);
  */
 struct icrc_summed {
 	size_t length; /* 0: not begun */
+	struct icrc_shift payload;
 	uint32_t psn[2 * PSN_BYTES][16];
 	uint32_t id[2 * ID_BYTES][16];
 
 	uint32_t prefix; /* of icrc_run */
 	uint8_t bth[BTH_PSN_AT];
 	uint32_t headers; /* what those two add */
+	uint32_t upper;	  /* and the upper bytes of PSN and identification, */
+	uint32_t uppers;  /* which are these */
 };
 
 /* As icrc_run_seal(); where the ICRC goes stands the sum of all behind the BTH. It costs next to

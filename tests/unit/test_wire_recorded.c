@@ -161,8 +161,8 @@ static void sums_make_the_icrcs_of_their_packets(const struct recorded *r, void 
 	for (size_t length = BTH_BYTES; length + ICRC_BYTES <= r->length; length += 204) {
 		icrc_run_begin(&run, &r->flow, length);
 		for (int i = 0; i < 40; i++) {
-			random = random * 1664525 + 1013904223;
-			memcpy(bytes + BTH_PSN_AT, &random, PSN_BYTES);
+			random = i % 10 < 5 ? random + 513 : random * 1664525 + 1013904223;
+			put_be24(bytes + BTH_PSN_AT, random >> 9);
 			bytes[i % 10 == 9 ? random % BTH_PSN_AT : BTH_BYTES - 1] ^= random >> 24;
 			put_le32(bytes + length,
 				 icrc_sum(0, bytes + BTH_BYTES, length - BTH_BYTES));
@@ -181,6 +181,20 @@ static void test_sums_of_payloads_make_the_icrcs_of_their_packets(void **state)
 
 	assert_int_equal(recorded_each(sums_make_the_icrcs_of_their_packets, &summed),
 			 RECORDED_PACKETS);
+}
+
+static void test_a_shifted_sum_is_that_of_zeros_behind(void **state)
+{
+	static const uint8_t bytes[8] = "payload", zeros[4096];
+	const size_t counts[] = {0, 4, 16, 20, 16, 1020, 4096, 0};
+	struct icrc_shift shift = {0};
+	uint32_t sum = icrc_sum(0, bytes, sizeof(bytes));
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		icrc_shift_begin(&shift, counts[i]);
+		assert_int_equal(icrc_shift(&shift, sum), icrc_sum(sum, zeros, counts[i]));
+		assert_int_equal(icrc_shift(&shift, 0), 0);
+	}
 }
 
 static void wrong_flow_is_seen(const struct recorded *r, void *context)
@@ -210,6 +224,7 @@ int main(void)
 	    cmocka_unit_test(test_a_flipped_bit_is_seen),
 	    cmocka_unit_test(test_a_run_has_the_icrcs_of_its_packets),
 	    cmocka_unit_test(test_sums_of_payloads_make_the_icrcs_of_their_packets),
+	    cmocka_unit_test(test_a_shifted_sum_is_that_of_zeros_behind),
 	    cmocka_unit_test(test_another_address_or_port_is_seen),
 	};
 
