@@ -9,6 +9,7 @@
 #include "device/qp.h"
 #include "transport/packet.h"
 #include "transport/requester.h"
+#include "wire/icrc.h"
 #include "wire/parse.h"
 
 /* The high bits of all its opcodes. */
@@ -51,12 +52,44 @@ static inline uint8_t *packet_open(struct outbox *outbox, const struct av *av,
 	return bytes;
 }
 
+/*
+ * The same for a packet that goes on with a run of a link that takes sums: its payload is to be
+ * summed on from *sum, where it is copied. NULL also where there is no such run.
+ */
+static inline uint8_t *packet_open_summed(struct outbox *outbox, const struct av *av,
+					  const struct wire_packet *wire, uint32_t *sum)
+{
+	uint8_t *bytes;
+	uint32_t stride;
+	size_t head;
+
+	if (!outbox->takes_sums || !wire->payload_length || wire_pad(wire->payload_length) ||
+	    !outbox->reserve_run(outbox, av, wire->bth.dest_qp, packet_size(wire), 1, &bytes,
+				 &stride))
+		return NULL;
+	head = wire_pack(bytes, wire);
+	*sum = icrc_sum(0, bytes + BTH_BYTES, head - BTH_BYTES);
+	return bytes + head;
+}
+
 static inline void packet_close(struct qp *qp, struct outbox *outbox,
 				const struct wire_packet *wire)
 {
 	size_t size = packet_size(wire);
 
 	outbox->commit(outbox, size);
+	qp->requester->counters.sent_packets++;
+	qp->requester->counters.sent_bytes += size;
+}
+
+static inline void packet_close_summed(struct qp *qp, struct outbox *outbox,
+				       const struct wire_packet *wire, uint8_t *payload,
+				       uint32_t sum)
+{
+	size_t size = packet_size(wire);
+
+	put_le32(payload + wire->payload_length, sum);
+	outbox->commit_run(outbox, size, 1, true);
 	qp->requester->counters.sent_packets++;
 	qp->requester->counters.sent_bytes += size;
 }

@@ -45,7 +45,7 @@ static bool gather(struct qp *qp, const struct sge_list *list, uint64_t offset, 
 		   bool is_summed)
 {
 	struct sge_cursor *cursor = &qp->requester->gather;
-	uint32_t sum;
+	uint32_t sum = 0;
 
 	if (!is_summed)
 		return !payload_gather(list, cursor, offset, to, qp->mtu);

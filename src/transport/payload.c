@@ -88,7 +88,6 @@ enum reason payload_gather(const struct sge_list *list, struct sge_cursor *curso
 enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *cursor,
 			       uint64_t offset, void *to, uint32_t length, uint32_t *sum)
 {
-	*sum = 0;
 	return gather(list, cursor, offset, to, length, sum);
 }
 

@@ -41,8 +41,8 @@ static inline void cursor_reset(struct sge_cursor *cursor)
 
 /*
  * Copies `length` bytes at `offset` of the message; the caller has checked that the list is that
- * long. payload_gather_sum() sums them as well (memory_load_sum()). REASON_NONE, or the reason (not
- * noted).
+ * long. payload_gather_sum() sums them as well, on from *sum (memory_load_sum()). REASON_NONE, or
+ * the reason (not noted).
  */
 enum reason payload_gather(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			   void *to, uint32_t length);

@@ -141,16 +141,38 @@ void request_advance(struct requester *requester, const struct send_wqe *wqe, ui
 		requester->end = next;
 }
 
-static enum reason copy_payload(struct qp *qp, const struct send_wqe *wqe, uint64_t offset,
-				uint8_t *to, uint32_t length)
+/* The packet, its payload copied and, where the link takes that, summed on the way. */
+static enum sent write_payload(struct qp *qp, const struct send_wqe *wqe, uint64_t offset,
+			       const struct wire_packet *wire, struct outbox *outbox)
 {
 	struct sge_list list = wqe_list(qp, wqe);
+	struct sge_cursor *cursor = &qp->requester->gather;
+	uint32_t length = wire->payload_length, sum = 0;
+	uint8_t *summed = NULL, *to;
+	enum reason reason = REASON_NONE;
 
-	if (wqe->is_inline) {
+	if (length == qp->mtu && !wqe->is_inline)
+		summed = packet_open_summed(outbox, &qp->av, wire, &sum);
+	to = summed ? summed : packet_open(outbox, &qp->av, wire);
+	if (!to)
+		return SENT_FULL;
+	if (wqe->is_inline)
 		memcpy(to, wqe->data + offset, length);
-		return REASON_NONE;
+	else if (summed)
+		reason = payload_gather_sum(&list, cursor, offset, to, length, &sum);
+	else
+		reason = payload_gather(&list, cursor, offset, to, length);
+	if (reason) {
+		refuse_wr(reason, "QP 0x%x, wr_id 0x%llx, byte %llu of %llu", qp->number,
+			  (unsigned long long)wqe->wr_id, (unsigned long long)offset,
+			  (unsigned long long)wqe->length);
+		return fail(qp, IBV_WC_LOC_PROT_ERR, reason);
 	}
-	return payload_gather(&list, &qp->requester->gather, offset, to, length);
+	if (summed)
+		packet_close_summed(qp, outbox, wire, to, sum);
+	else
+		packet_close(qp, outbox, wire);
+	return SENT;
 }
 
 /* SEND and WRITE, with or without more. */
@@ -164,8 +186,7 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	uint8_t operation = is_first ? (is_last ? operations->only : operations->first)
 				     : (is_last ? operations->last : operations->middle);
 	struct wire_packet wire;
-	enum reason reason;
-	uint8_t *to;
+	enum sent sent;
 
 	wire.bth = bth_of(qp, transport_of(qp) | operation, requester->psn);
 	wire.bth.ack_req = asks;
@@ -180,17 +201,9 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	wire.imm = be32toh(wqe->imm_data);
 	wire.ieth = wqe->invalidate_rkey;
 	wire.xrceth = wqe->remote_srqn;
-	to = packet_open(outbox, &qp->av, &wire);
-	if (!to)
-		return SENT_FULL;
-	reason = copy_payload(qp, wqe, offset, to, wire.payload_length);
-	if (reason) {
-		refuse_wr(reason, "QP 0x%x, wr_id 0x%llx, byte %llu of %llu", qp->number,
-			  (unsigned long long)wqe->wr_id, (unsigned long long)offset,
-			  (unsigned long long)wqe->length);
-		return fail(qp, IBV_WC_LOC_PROT_ERR, reason);
-	}
-	packet_close(qp, outbox, &wire);
+	sent = write_payload(qp, wqe, offset, &wire, outbox);
+	if (sent != SENT)
+		return sent;
 	requester->since_ack_req = wire.bth.ack_req ? 0 : requester->since_ack_req + 1;
 	*bytes = packet_size(&wire);
 	request_advance(requester, wqe, 1);

@@ -73,14 +73,18 @@ static uint8_t read_operation(const struct response_job *job)
 	return is_last ? OP_READ_RESPONSE_ONLY : OP_READ_RESPONSE_FIRST;
 }
 
-/* The key is looked up for each packet: the region may be gone since the request came. */
-static bool read_memory(struct qp *qp, const struct response_job *job, uint8_t *to, uint32_t length)
+/* The key is looked up for each packet: the region may be gone since the request came. `sum` may be
+ * NULL. */
+static bool read_memory(struct qp *qp, const struct response_job *job, uint8_t *to, uint32_t length,
+			uint32_t *sum)
 {
 	struct access access;
 	enum reason reason = access_begin(qp, request_pd(qp, job->srqn), job->rkey, job->va, length,
 					  IBV_ACCESS_REMOTE_READ, &access);
 
-	if (!reason && length && memory_load(to, access.place, length))
+	if (!reason && length &&
+	    (sum ? memory_load_sum(to, access.place, length, sum)
+		 : memory_load(to, access.place, length)))
 		reason = REASON_REMOTE_MEMORY_GONE;
 	access_end(&access);
 	if (reason)
@@ -93,7 +97,8 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 			    uint32_t *bytes)
 {
 	struct wire_packet wire;
-	uint8_t *to;
+	uint8_t *summed = NULL, *to;
+	uint32_t sum = 0;
 
 	wire.bth = bth_of(qp,
 			  transport_of(qp) | (job->kind == JOB_ATOMIC ? OP_ATOMIC_ACKNOWLEDGE
@@ -105,12 +110,18 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 	wire.aeth = (struct aeth){AETH_ACK | AETH_CREDIT_NONE, job->msn};
 	recovery_reply(qp, &wire.bth);
 	wire.atomic_ack = job->original;
-	to = packet_open(outbox, &qp->av, &wire);
+	if (wire.payload_length == qp->mtu)
+		summed = packet_open_summed(outbox, &qp->av, &wire, &sum);
+	to = summed ? summed : packet_open(outbox, &qp->av, &wire);
 	if (!to)
 		return RESPONSE_FULL;
-	if (job->kind == JOB_READ && !read_memory(qp, job, to, wire.payload_length))
+	if (job->kind == JOB_READ &&
+	    !read_memory(qp, job, to, wire.payload_length, summed ? &sum : NULL))
 		return RESPONSE_FAULT;
-	packet_close(qp, outbox, &wire);
+	if (summed)
+		packet_close_summed(qp, outbox, &wire, to, sum);
+	else
+		packet_close(qp, outbox, &wire);
 	qp->responder->owes_sign = false;
 	*bytes = packet_size(&wire);
 	job->has_begun = true;
