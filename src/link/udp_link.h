@@ -50,8 +50,12 @@ enum {
 	PATH_DOUBT = 16,
 	PATH_DOUBT_AGAIN = 16,
 	PATH_DOUBT_OLD = 4,
-	PATH_YOUNG = PATH_WINDOW, /* runs: who is doubted so soon may never have worked */
-	PATH_SETBACKS = 3,
+	/* A path works if so often something of one QP was answered without a doubt: of so many
+	 * answers in a row one is to what went by the path. Where nothing is answered to us, as to
+	 * who only receives, so many runs that nobody doubted say the same. */
+	PATH_ANSWERS = 32,
+	PATH_RUNS = PATH_WINDOW,
+	PATH_SETBACKS = 3, /* in a row */
 };
 
 /* A socket that sends. */
@@ -84,10 +88,13 @@ struct udp_path {
 	struct udp_place to; /* `from` is NULL: there is none */
 	struct udp_way way;
 	uint32_t used;	   /* in this window */
-	uint32_t age;	   /* runs in all, up to PATH_YOUNG */
-	uint32_t setbacks; /* how often it was doubted lately */
-	bool is_doubted;   /* it was with the last run */
-	bool is_dead;	   /* it failed: closed as soon as no run is staged for it */
+	uint32_t runs;	   /* since it was opened or doubted */
+	uint32_t witness;  /* the QP they lead to whose answers count, 0: the next one's */
+	uint16_t answers;  /* that its peer had had before */
+	uint32_t setbacks; /* how often it was doubted since it was last seen to work */
+	bool has_worked;
+	bool is_doubted; /* it was with the last run */
+	bool is_dead;	 /* it failed: closed as soon as no run is staged for it */
 };
 
 struct udp_candidate {

@@ -161,7 +161,7 @@ static void doubt(struct udp_paths *paths, struct udp_path *path)
 		d = paths->doubts + paths->doubted++ % PATH_DOUBTS;
 		*d = (struct udp_doubt){.to = path->to};
 	}
-	if (path->age >= PATH_YOUNG)
+	if (path->has_worked)
 		d->last = 0;
 	else
 		d->last = d->last ? d->last * PATH_DOUBT_AGAIN : PATH_DOUBT;
@@ -177,11 +177,32 @@ static void doubt(struct udp_paths *paths, struct udp_path *path)
  */
 static bool endures(struct udp_path *path)
 {
-	if (path->age < PATH_YOUNG)
+	if (!path->has_worked)
 		return false;
 	path->setbacks += !path->is_doubted;
 	path->is_doubted = true;
+	path->runs = path->witness = 0;
 	return path->setbacks < PATH_SETBACKS;
+}
+
+/*
+ * By what was answered, and not by how seldom it was doubted: where more processes than cores run,
+ * many answers come late, and yet come. Several QPs may go by a path; one of them is enough.
+ */
+static void count_run(struct udp_path *path, const struct av *av, uint32_t dest_qp)
+{
+	path->used++;
+	path->runs++;
+	path->is_doubted = false;
+	if (!path->witness) {
+		path->witness = dest_qp;
+		path->answers = av->answers;
+	}
+	if (path->runs >= PATH_RUNS ||
+	    (path->witness == dest_qp && (uint16_t)(av->answers - path->answers) >= PATH_ANSWERS)) {
+		path->has_worked = true;
+		path->setbacks = path->runs = path->witness = 0;
+	}
 }
 
 static bool is_doubted(struct udp_paths *paths, const struct udp_place *to)
@@ -201,7 +222,6 @@ static void review(struct udp_paths *paths)
 		if (path->to.from && (path->is_dead || path->used < PATH_COLD))
 			path_close(paths, path);
 		path->used = 0;
-		path->setbacks /= 2;
 	}
 	for (struct udp_doubt *d = paths->doubts; d < paths->doubts + PATH_DOUBTS; d++)
 		d->windows -= d->windows > 0;
@@ -272,12 +292,9 @@ struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *f
 			return NULL;
 		doubt(paths, path);
 	}
-	if (!path) {
+	if (!path)
 		count_candidate(paths, &to);
-	} else if (!path->is_dead) {
-		path->used++;
-		path->is_doubted = false;
-		path->age += path->age < PATH_YOUNG;
-	}
+	else if (!path->is_dead)
+		count_run(path, av, dest_qp);
 	return path && !path->is_dead ? path : NULL;
 }

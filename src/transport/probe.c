@@ -117,6 +117,7 @@ void probe_progressed(struct qp *qp, uint64_t now)
 	struct requester *requester = qp->requester;
 	struct probe *probe = &requester->probe;
 
+	qp->av.answers += !qp->av.is_doubted;
 	qp->av.is_doubted = false;
 	if (rtt_is_timing(&probe->rtt))
 		take_acknowledged(qp, now);

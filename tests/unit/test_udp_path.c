@@ -321,7 +321,7 @@ static void test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom(void 
 		send_doubted(&pair);
 		send_many(&pair, DEST_QP, (windows - 1) * PATH_WINDOW);
 		assert_false(udp_is_path_port(pair.taken.port));
-		send_many(&pair, DEST_QP, 2 * PATH_WINDOW - PATH_YOUNG / 2);
+		send_many(&pair, DEST_QP, 2 * PATH_WINDOW - PATH_RUNS / 2);
 		assert_true(udp_is_path_port(pair.taken.port));
 	}
 	pair_close(&pair);
@@ -352,6 +352,28 @@ static void test_a_path_that_has_worked_endures_what_is_lost_now_and_then(void *
 		assert_int_equal(pair.taken.port, port);
 	}
 	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
+/* So it is where more processes than cores run. */
+static void test_a_path_endures_answers_that_come_late(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	for (int i = 0; i < 100; i++) {
+		for (int k = 0; k <= PATH_ANSWERS; k++, pair.av.answers++)
+			send_many(&pair, DEST_QP, 1);
+		set_back(&pair, 1);
+	}
+	set_back(&pair, 1);
+	for (int k = 0; k < PATH_ANSWERS; k++, pair.av.answers++)
+		send_many(&pair, DEST_QP, 1);
+	/* another QP's: its peer may have had them before */
+	pair.av.answers += 1000;
+	send_many(&pair, DEST_QP + 4 * NEAR_PORTS, PATH_ANSWERS);
+	send_doubted(&pair);
 	pair_close(&pair);
 }
 
@@ -734,6 +756,7 @@ int main(void)
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
 	    cmocka_unit_test(test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom),
 	    cmocka_unit_test(test_a_path_that_has_worked_endures_what_is_lost_now_and_then),
+	    cmocka_unit_test(test_a_path_endures_answers_that_come_late),
 	    cmocka_unit_test(test_a_path_that_has_worked_is_left_and_tried_again_soon),
 	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
 	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
