@@ -3,7 +3,7 @@
  * Other processes for tests of what processes share: helpers that do what they are told, one order
  * after another, and answer. They share the test's network, user and one file, the XRC domain's. Or
  * they are on another host (tests/hosts/xrc): VERBATIM_TEST_HOSTS is "OURS,THEIRS,NETWORK",
- * two IPv4 addresses and the file of the helpers' network namespace.
+ * two addresses and the file of the helpers' network namespace.
  */
 #ifndef TESTS_VERBS_HELPER_H
 #define TESTS_VERBS_HELPER_H
@@ -102,10 +102,13 @@ static inline int open_address(const union ibv_gid *address)
 	return pd ? 0 : -1;
 }
 
-static inline void mapped(const char *ipv4, union ibv_gid *address)
+static inline void address_of(const char *text, union ibv_gid *address)
 {
 	*address = (union ibv_gid){.raw = {[10] = 0xff, 0xff}};
-	inet_pton(AF_INET, ipv4, address->raw + 12);
+	if (strchr(text, ':'))
+		inet_pton(AF_INET6, text, address->raw);
+	else
+		inet_pton(AF_INET, text, address->raw + 12);
 }
 
 static inline int open_host(bool is_helper)
@@ -118,8 +121,8 @@ static inline int open_host(bool is_helper)
 		return -1;
 	if (is_helper && setns(open(network, O_RDONLY | O_CLOEXEC), CLONE_NEWNET))
 		return -1;
-	mapped(is_helper ? theirs : ours, &own);
-	mapped(is_helper ? ours : theirs, &peer_gid);
+	address_of(is_helper ? theirs : ours, &own);
+	address_of(is_helper ? ours : theirs, &peer_gid);
 	return open_address(&own);
 }
 
