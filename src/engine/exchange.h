@@ -25,8 +25,8 @@ struct exchange {
 /* A batch came in, a turn or another. False: while this was taken for an exchange, it is over. */
 bool exchange_goes_on(struct exchange *exchange, bool is_turn);
 
-/* A window of so many batches is over, all of which an exchange has lasted or not: whether the next
- * may be one. */
+/* A window of so many batches is over; what was begun has lasted for long enough to have been worth
+ * it, or not: whether the next window may be an exchange. */
 bool exchange_review(struct exchange *exchange, uint32_t batches, bool has_lasted);
 
 /* What was begun is over. */

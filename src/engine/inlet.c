@@ -12,8 +12,9 @@
 #include "link/udp.h"
 
 enum {
-	WINDOW = 1024,	  /* batches */
-	HOT = WINDOW / 2, /* votes: three quarters for, one against */
+	LOOK = 128,	       /* batches, after which one may come, */
+	HOT = LOOK - LOOK / 4, /* with so many votes: seven eighths for, one against */
+	WINDOW = 8 * LOOK,     /* and those after which it may go */
 	COLD = WINDOW / 4,
 	PATIENCE_MAX = 1 << 16,
 	DRAIN_ROUNDS = 1024,
@@ -75,6 +76,7 @@ static bool inlet_open(struct lane *lane, struct source *parent, bool is_exchang
 	inlet->parent = parent;
 	inlet->caller = inlet->candidate;
 	inlet->is_terse = is_exchange;
+	inlet->batches = inlet->used = 0;
 	return true;
 }
 
@@ -94,11 +96,13 @@ static enum inlet_step part(struct inlet *inlet)
  * could not be told apart. */
 static enum inlet_step review_open(struct inlet *inlet, bool is_exchange)
 {
-	if (inlet->used < COLD) {
-		wait_longer(inlet);
-		return part(inlet);
+	if (inlet->batches == WINDOW) {
+		if (inlet->used < COLD) {
+			wait_longer(inlet);
+			return part(inlet);
+		}
+		inlet->failures = 0;
 	}
-	inlet->failures = 0;
 	return is_exchange && !inlet->is_terse ? part(inlet) : INLET_STAYS;
 }
 
@@ -145,13 +149,16 @@ static enum inlet_step count(struct lane *lane, struct source *source, const str
 	} else {
 		vote(inlet, &batch->caller);
 	}
-	if (++inlet->batches < WINDOW)
+	if (++inlet->batches % LOOK)
 		return INLET_STAYS;
-	may_be_terse = exchange_review(&inlet->exchange, WINDOW, inlet->is_terse);
-	/* the last of a window says whose socket an inlet would relieve */
+	may_be_terse =
+	    exchange_review(&inlet->exchange, LOOK, inlet->is_terse && inlet->batches == WINDOW);
+	/* the last one says whose socket an inlet would relieve */
 	if (is_open(inlet) || is_same_caller(&inlet->candidate, &batch->caller))
 		step = review(lane, source, may_be_terse);
-	inlet->batches = inlet->used = inlet->votes = 0;
+	if (inlet->batches == WINDOW)
+		inlet->batches = inlet->used = 0;
+	inlet->votes = 0;
 	inlet->candidate = (struct caller){.port = 0};
 	return step;
 }

@@ -8,9 +8,9 @@
  * It gets all that the peer sends from that port, which should be for this lane alone. If it is
  * not, what is others' is passed on as ever, and there is no inlet for that port any more.
  *
- * One a lane, for whom three quarters of its batches come from: a lane that looks at more sockets
- * finds late what comes at the others. What comes counts, not time, so an idle lane does nothing.
- * All under the lane's lock.
+ * One a lane, for whom nearly all of 128 batches came from, as long as a quarter of each 1,024 do:
+ * a lane that looks at more sockets finds late what comes at the others. What comes counts, not
+ * time, so an idle lane does nothing. All under the lane's lock.
  */
 #ifndef ENGINE_INLET_H
 #define ENGINE_INLET_H
@@ -47,13 +47,13 @@ struct inlet {
 	struct exchange exchange;
 	uint32_t used; /* batches of this window that came by it */
 
-	uint32_t batches; /* of this window */
-	struct caller candidate;
-	uint32_t votes; /* for the candidate, less those against it */
+	uint32_t batches;	 /* of this window; an inlet that opens begins one */
+	struct caller candidate; /* since the last look at who it may be */
+	uint32_t votes;		 /* for the candidate, less those against it */
 
 	struct caller banned[INLET_BANS];
 	uint32_t bans;
-	uint32_t patience, failures; /* windows to come without a try, and of the last wait */
+	uint32_t patience, failures; /* looks to come without a try, and of the last wait */
 	bool is_off;
 };
 

@@ -39,7 +39,8 @@ enum {
 
 	PATHS_MAX = 4,
 	PATH_CANDIDATES = 16,
-	/* Runs; whoever has an eighth of them gets a path, and keeps it with a 64th. */
+	/* Runs; whoever has got an eighth of them gets a path, one in a window, and keeps it with a
+	 * 64th. */
 	PATH_WINDOW = 1024,
 	PATH_HOT = PATH_WINDOW / 8,
 	PATH_COLD = PATH_WINDOW / 64,
@@ -117,7 +118,8 @@ struct udp_paths {
 	struct udp_path *latest;
 	struct udp_candidate candidates[PATH_CANDIDATES];
 	uint32_t runs;	   /* in this window */
-	uint32_t patience; /* windows to come without a try */
+	bool has_tried;	   /* to open one, in this window */
+	uint32_t patience; /* windows to come without a try, this one included */
 	uint32_t failures;
 	bool is_off;
 };

@@ -3,8 +3,9 @@
  * Paths: sockets that are connected to a peer, for what is sent most. To send on one spares the
  * kernel the look-up of the route each time, and its source port is the mark by which the peer may
  * connect a socket, too. A path leads to one lane of one process, as far as the number of a QP of
- * ours says. Few have one: who has much of the last thousand runs gets it, who has little loses it,
- * and time plays no part, so an idle link does nothing.
+ * ours says. Few have one: who has much of a thousand runs gets it, as soon as he has it, who has
+ * little loses it, and time plays no part, so an idle link does nothing. To open one costs what
+ * some hundred runs spare by it, so one may come in a thousand.
  *
  * The kernel numbers what a connected IPv4 socket sends from a random start, and the ICRC covers
  * that number. So the start is asked for: a packet to ourselves, which the kernel then shows as it
@@ -100,17 +101,17 @@ static void path_close(struct udp_paths *paths, struct udp_path *path)
 }
 
 /* True if it is open. */
-static bool path_open(struct udp_path *path, const struct udp_candidate *candidate)
+static bool path_open(struct udp_path *path, const struct udp_place *to)
 {
-	const struct udp_address *from = candidate->to.from;
+	const struct udp_address *from = to->from;
 
-	if (udp_socket_open_path(from, &candidate->to.dgid, &path->way) < 0)
+	if (udp_socket_open_path(from, &to->dgid, &path->way) < 0)
 		return false;
 	if (gid_is_ipv4(&from->gid) && !learn_identification(from, &path->way)) {
 		close(path->way.fd);
 		return false;
 	}
-	path->to = candidate->to;
+	path->to = *to;
 	return true;
 }
 
@@ -129,16 +130,6 @@ static struct udp_path *find_free(struct udp_paths *paths)
 		if (!p->to.from)
 			return p;
 	return NULL;
-}
-
-static struct udp_candidate *find_hottest(struct udp_paths *paths)
-{
-	struct udp_candidate *hottest = paths->candidates;
-
-	for (struct udp_candidate *c = hottest; c < paths->candidates + PATH_CANDIDATES; c++)
-		if (c->used > hottest->used)
-			hottest = c;
-	return hottest->used >= PATH_HOT ? hottest : NULL;
 }
 
 static struct udp_doubt *find_doubt(struct udp_paths *paths, const struct udp_place *to)
@@ -212,52 +203,55 @@ static bool is_doubted(struct udp_paths *paths, const struct udp_place *to)
 	return d && d->windows;
 }
 
-/* A window is over, and nothing is staged: one path may go or come. */
+/* A window is over, and nothing is staged: paths may go. */
 static void review(struct udp_paths *paths)
 {
-	struct udp_candidate *hottest;
-	struct udp_path *path;
-
-	for (path = paths->paths; path < paths->paths + PATHS_MAX; path++) {
-		if (path->to.from && (path->is_dead || path->used < PATH_COLD))
-			path_close(paths, path);
-		path->used = 0;
+	for (struct udp_path *p = paths->paths; p < paths->paths + PATHS_MAX; p++) {
+		if (p->to.from && (p->is_dead || p->used < PATH_COLD))
+			path_close(paths, p);
+		p->used = 0;
 	}
 	for (struct udp_doubt *d = paths->doubts; d < paths->doubts + PATH_DOUBTS; d++)
 		d->windows -= d->windows > 0;
-	path = find_free(paths);
-	hottest = find_hottest(paths);
-	if (hottest && is_doubted(paths, &hottest->to))
-		hottest = NULL;
-	if (paths->patience) {
-		paths->patience--;
-	} else if (path && hottest && path_open(path, hottest)) {
-		paths->failures = 0;
-	} else if (path && hottest) {
-		*path = (struct udp_path){.way = {.fd = -1}};
-		paths->failures = 2 * paths->failures + 1;
-		if (paths->failures > PATH_PATIENCE_MAX)
-			paths->failures = PATH_PATIENCE_MAX;
-		paths->patience = paths->failures;
-	}
+	paths->patience -= paths->patience > 0;
+	paths->has_tried = false;
 	memset(paths->candidates, 0, sizeof(paths->candidates));
 	paths->runs = 0;
 }
 
-/* Those that share a place in the table wear each other out, and the busiest is left. */
-static void count_candidate(struct udp_paths *paths, const struct udp_place *to)
+/* NULL if it gets none. Nothing is staged. */
+static struct udp_path *admit(struct udp_paths *paths, const struct udp_place *to)
+{
+	struct udp_path *path = find_free(paths);
+
+	if (!path || paths->has_tried || paths->patience || is_doubted(paths, to))
+		return NULL;
+	paths->has_tried = true;
+	if (path_open(path, to)) {
+		paths->failures = 0;
+		return path;
+	}
+	*path = (struct udp_path){.way = {.fd = -1}};
+	paths->failures = 2 * paths->failures + 1;
+	if (paths->failures > PATH_PATIENCE_MAX)
+		paths->failures = PATH_PATIENCE_MAX;
+	paths->patience = paths->failures;
+	return NULL;
+}
+
+/* Those that share a place in the table wear each other out, and the busiest is left. How many were
+ * counted for this one. */
+static uint32_t count_candidate(struct udp_paths *paths, const struct udp_place *to)
 {
 	uint32_t hash = (to->part >> 16) ^ to->part ^ to->dgid.raw[15] ^ to->dgid.raw[14];
 	struct udp_candidate *c = paths->candidates + hash % PATH_CANDIDATES;
 
-	if (is_same_place(&c->to, to)) {
-		c->used++;
-	} else if (c->used) {
+	if (c->used && !is_same_place(&c->to, to)) {
 		c->used--;
-	} else {
-		c->to = *to;
-		c->used = 1;
+		return 0;
 	}
+	c->to = *to;
+	return ++c->used;
 }
 
 static struct udp_path *find(struct udp_paths *paths, const struct udp_place *to)
@@ -292,9 +286,10 @@ struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *f
 			return NULL;
 		doubt(paths, path);
 	}
-	if (!path)
-		count_candidate(paths, &to);
-	else if (!path->is_dead)
+	if (!path && count_candidate(paths, &to) >= PATH_HOT && link->run_count == 0 &&
+	    !av->is_doubted)
+		path = admit(paths, &to);
+	if (path && !path->is_dead)
 		count_run(path, av, dest_qp);
 	return path && !path->is_dead ? path : NULL;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connected sockets: who gets most is sent to by a path, whose ICRCs are as right as any; who most
- * comes from has a lane's inlet, which takes that and nothing else, and leaves the group of
- * receiving sockets in its order.
+ * Paths, connected sockets for sending: who gets most is sent to by one, whose ICRCs are as right
+ * as any, and which is read by a terse socket as well.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -17,16 +16,12 @@
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 
-#include "engine/inlet.h"
-#include "engine/lane.h"
-#include "engine/steer.h"
 #include "link/udp_link.h"
 #include "own_network.h"
 #include "wire/parse.h"
 
-enum { DEST_QP = 0x050010, OTHER_QP = 0x060010, PAYLOAD = 8, SLOTS = 3, WAIT_MS = 2000 };
+enum { DEST_QP = 0x050010, OTHER_QP = 0x060010, PAYLOAD = 8, WAIT_MS = 2000 };
 
 static union ibv_gid ipv4_a, ipv4_b, ipv6;
 static uint32_t loopback;
@@ -133,9 +128,9 @@ static void who_gets_most(const union ibv_gid *from, const union ibv_gid *to)
 	uint16_t port;
 
 	pair_open(&pair, from, to);
-	send_many(&pair, DEST_QP, PATH_WINDOW - 1);
+	send_many(&pair, DEST_QP, PATH_HOT - 1);
 	assert_false(udp_is_path_port(pair.taken.port));
-	send_many(&pair, DEST_QP, 2);
+	send_many(&pair, DEST_QP, 1);
 	assert_true(udp_is_path_port(pair.taken.port));
 	port = pair.taken.port;
 	/* another QP of that lane takes it as well, what is for other lanes does not */
@@ -163,6 +158,88 @@ static void test_who_gets_most_has_a_path(void **state)
 {
 	who_gets_most(&ipv4_a, &ipv4_b);
 	who_gets_most(&ipv6, &ipv6);
+}
+
+static uint32_t paths_of(const struct pair *pair)
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < PATHS_MAX; i++)
+		count += pair->a->paths.paths[i].to.from != NULL;
+	return count;
+}
+
+/* Of so many slots, each is sent to so often in a row. */
+static void send_around(struct pair *pair, uint32_t slots, int in_a_row, int count)
+{
+	for (int i = 0; i < count; i++)
+		send_many(pair, DEST_QP + (i / in_a_row % slots << QPN_SLOT_SHIFT), 1);
+}
+
+static void test_of_ten_who_are_sent_to_equally_none_has_a_path(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	for (int i = 0; i < 4 * PATH_WINDOW; i += 10) {
+		send_around(&pair, 10, 1, 10);
+		assert_int_equal(paths_of(&pair), 0);
+	}
+	pair_close(&pair);
+}
+
+/* However many have much of it for a while. */
+static void test_one_path_opens_in_a_window(void **state)
+{
+	struct pair pair;
+	uint16_t port;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_around(&pair, 4, PATH_HOT, PATH_WINDOW - 1);
+	assert_int_equal(paths_of(&pair), 1);
+	/* who goes on with it has his next */
+	send_many(&pair, OTHER_QP, PATH_HOT);
+	assert_int_equal(paths_of(&pair), 2);
+	port = pair.taken.port;
+	assert_true(udp_is_path_port(port));
+	send_many(&pair, DEST_QP, 1);
+	assert_true(udp_is_path_port(pair.taken.port));
+	assert_int_not_equal(pair.taken.port, port);
+	pair_close(&pair);
+}
+
+/* Two that share a place in the table, of which the one that is counted may have no path. */
+static void test_nobody_gets_a_path_by_what_others_sent(void **state)
+{
+	const uint32_t alike = DEST_QP + (PATH_CANDIDATES << QPN_SLOT_SHIFT);
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_HOT);
+	pair.av.is_doubted = true;
+	send_many(&pair, DEST_QP, 1);
+	pair.av.is_doubted = false;
+	send_many(&pair, DEST_QP, PATH_WINDOW + PATH_HOT);
+	assert_int_equal(paths_of(&pair), 0);
+	send_many(&pair, alike, PATH_HOT / 2);
+	assert_int_equal(paths_of(&pair), 0);
+	pair_close(&pair);
+}
+
+/* Nobody knows whether what has no answer is lost on the way there. */
+static void test_no_path_opens_for_what_goes_again(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_HOT - 1);
+	pair.av.is_doubted = true;
+	send_many(&pair, DEST_QP, 10);
+	assert_int_equal(paths_of(&pair), 0);
+	pair.av.is_doubted = false;
+	send_many(&pair, DEST_QP, 1);
+	assert_true(udp_is_path_port(pair.taken.port));
+	pair_close(&pair);
 }
 
 static void test_there_are_no_paths_to_strangers(void **state)
@@ -321,7 +398,7 @@ static void test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom(void 
 		send_doubted(&pair);
 		send_many(&pair, DEST_QP, (windows - 1) * PATH_WINDOW);
 		assert_false(udp_is_path_port(pair.taken.port));
-		send_many(&pair, DEST_QP, 2 * PATH_WINDOW - PATH_RUNS / 2);
+		send_many(&pair, DEST_QP, PATH_WINDOW + PATH_HOT);
 		assert_true(udp_is_path_port(pair.taken.port));
 	}
 	pair_close(&pair);
@@ -384,7 +461,7 @@ static void test_a_path_that_has_worked_is_left_and_tried_again_soon(void **stat
 	pair_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_WINDOW);
 	for (int i = 0; i < 3; i++) {
-		send_many(&pair, DEST_QP, 2 * PATH_WINDOW);
+		send_many(&pair, DEST_QP, 3 * PATH_WINDOW);
 		assert_true(udp_is_path_port(pair.taken.port));
 		for (int k = 1; k < PATH_SETBACKS; k++)
 			set_back(&pair, 1);
@@ -393,121 +470,6 @@ static void test_a_path_that_has_worked_is_left_and_tried_again_soon(void **stat
 		assert_false(udp_is_path_port(pair.taken.port));
 	}
 	pair_close(&pair);
-}
-
-/* ---- receiving ---- */
-
-/* A host's group: QP 1's socket, then one a slot, one lane each. */
-struct host {
-	union ibv_gid gid;
-	int group[1 + SLOTS + 1], count;
-};
-
-static void host_add(struct host *host)
-{
-	int fd = udp_socket_bind(&host->gid, loopback, true);
-
-	assert_true(fd >= 0);
-	host->group[host->count++] = fd;
-	if (host->count == 1)
-		assert_int_equal(steer_attach(fd, 1), 0);
-}
-
-static int sender_on(const union ibv_gid *gid, uint16_t port)
-{
-	union udp_sockaddr address;
-	socklen_t length = udp_sockaddr_of(&address, gid, port, loopback);
-	int fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, &address.any, length), 0);
-	return fd;
-}
-
-static void send_to_slot(int fd, const struct host *host, uint32_t slot)
-{
-	union udp_sockaddr to;
-	socklen_t length = udp_sockaddr_of(&to, &host->gid, ROCE_PORT, loopback);
-	uint8_t packet[BTH_BYTES + ICRC_BYTES] = {0};
-
-	bth_pack(packet, &(struct bth){.dest_qp = slot << QPN_SLOT_SHIFT | 0x10});
-	assert_int_equal(sendto(fd, packet, sizeof(packet), 0, &to.any, length), sizeof(packet));
-}
-
-static bool has_come(int fd)
-{
-	uint8_t packet[64];
-
-	return recv(fd, packet, sizeof(packet), MSG_DONTWAIT) > 0;
-}
-
-/* What is for each slot comes to its socket. */
-static void assert_in_order(const struct host *host, int from)
-{
-	for (int slot = 0; slot < host->count - 1; slot++) {
-		send_to_slot(from, host, slot);
-		for (int i = 0; i < host->count; i++)
-			assert_int_equal(has_come(host->group[i]), i == slot + 1);
-	}
-}
-
-static void assert_comes_to(const struct host *host, int from, int fd)
-{
-	for (int slot = 0; slot < host->count - 1; slot++) {
-		send_to_slot(from, host, slot);
-		for (int i = 0; i < host->count; i++)
-			assert_false(has_come(host->group[i]));
-		assert_true(has_come(fd));
-	}
-}
-
-static void connected_receiver(const union ibv_gid *peer, const union ibv_gid *gid)
-{
-	struct host host = {.gid = *gid};
-	int hot = sender_on(peer, PATH_PORT_BASE + 5), other = sender_on(peer, PATH_PORT_BASE + 6);
-	int fd, second;
-
-	while (host.count < 1 + SLOTS)
-		host_add(&host);
-	assert_in_order(&host, hot);
-	fd = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 5, false);
-	assert_true(fd >= 0);
-	assert_comes_to(&host, hot, fd);
-	assert_in_order(&host, other);
-	assert_false(has_come(fd));
-	host_add(&host); /* a slot that comes meanwhile has its place */
-	assert_in_order(&host, other);
-	second = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 6, true);
-	assert_true(second >= 0);
-	assert_comes_to(&host, other, second);
-	assert_comes_to(&host, hot, fd);
-	close(second);
-	assert_in_order(&host, other);
-	send_to_slot(hot, &host, 1);
-	udp_socket_disconnect(fd);
-	assert_in_order(&host, hot);
-	assert_true(has_come(fd)); /* what had come before is not lost */
-	assert_false(has_come(fd));
-	close(fd);
-	assert_in_order(&host, hot);
-	while (host.count)
-		close(host.group[--host.count]);
-	close(hot);
-	close(other);
-}
-
-static void test_a_connected_receiver_takes_its_peers_packets_and_no_place(void **state)
-{
-	if (!steer_is_wanted())
-		skip();
-	connected_receiver(&ipv4_b, &ipv4_a);
-	connected_receiver(&ipv6, &ipv6);
-}
-
-/* The kernel chooses it by the route. */
-static void test_an_address_that_the_host_would_not_send_from_is_not_connected(void **state)
-{
-	assert_int_equal(udp_socket_connect(&ipv4_b, loopback, &ipv4_a, PATH_PORT_BASE, false),
-			 -EADDRNOTAVAIL);
 }
 
 /* Single packets, and several by one send, which are not merged, and then are. */
@@ -563,193 +525,14 @@ static void test_a_terse_receiver_takes_whatever_a_path_sends(void **state)
 	terse_receiver(&ipv6, &ipv6);
 }
 
-/* A lane without a thread, and a peer. */
-struct inlet_test {
-	struct lane *lane;
-	struct host host;
-	struct source source;
-	struct caller caller;
-	int peer;
-	bool has_turns; /* what comes are turns */
-};
-
-static void inlet_open(struct inlet_test *t)
-{
-	*t = (struct inlet_test){.host = {.gid = ipv4_a},
-				 .caller = {.gid = ipv4_b, .port = PATH_PORT_BASE + 9}};
-	while (t->host.count < 1 + SLOTS)
-		host_add(&t->host);
-	t->lane = aligned_alloc(LANE_ALIGNMENT, sizeof(*t->lane));
-	assert_non_null(t->lane);
-	memset(t->lane, 0, sizeof(*t->lane));
-	t->lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	atomic_init(&t->lane->call_fd, -1);
-	CDS_INIT_LIST_HEAD(&t->lane->sources);
-	assert_int_equal(udp_link_open(0, &t->lane->link), 0);
-	t->source = (struct source){.fd = t->host.group[1], .gid = t->host.gid};
-	assert_int_equal(lane_add_source(t->lane, &t->source), 0);
-	t->peer = sender_on(&t->caller.gid, t->caller.port);
-}
-
-static void inlet_end(struct inlet_test *t)
-{
-	lane_remove_source(t->lane, &t->source);
-	assert_null(t->lane->inlet.parent);
-	assert_true(cds_list_empty(&t->lane->sources));
-	udp_link_close(t->lane->link);
-	close(t->lane->epoll_fd);
-	free(t->lane);
-	close(t->peer);
-	while (t->host.count)
-		close(t->host.group[--t->host.count]);
-}
-
-static void deliver(const struct packet *packet, void *data)
-{
-	abort(); /* nothing here has an ICRC */
-}
-
-/* So many batches came in, of which one in `of` is somebody else's. The packets taken in by the
- * way. */
-static int mind(struct inlet_test *t, int batches, int of)
-{
-	const struct batch theirs = {.caller = {.gid = ipv6, .port = PATH_PORT_BASE + 1}};
-	const struct batch batch = {.caller = t->caller, .is_turn = t->has_turns};
-	int taken = 0;
-
-	for (int i = 0; i < batches; i++) {
-		bool is_others = of && i % of == 0;
-		bool is_by_inlet = t->lane->inlet.parent && !is_others;
-
-		taken += inlet_mind(t->lane, is_by_inlet ? &t->lane->inlet.source : &t->source,
-				    is_others ? &theirs : &batch, deliver, NULL);
-	}
-	return taken;
-}
-
-static bool is_open(const struct inlet_test *t)
-{
-	return t->lane->inlet.parent;
-}
-
-enum { INLET_WINDOW = 1024 };
-
-static void test_who_most_comes_from_has_the_inlet(void **state)
-{
-	struct inlet_test t;
-
-	if (!steer_is_wanted())
-		skip();
-	inlet_open(&t);
-	mind(&t, 4 * INLET_WINDOW, 2);
-	assert_false(is_open(&t));
-	mind(&t, INLET_WINDOW - 1, 0);
-	assert_false(is_open(&t));
-	send_to_slot(t.peer, &t.host, 0);
-	assert_int_equal(mind(&t, 1, 0), 1); /* what waits comes first */
-	assert_true(is_open(&t));
-	assert_comes_to(&t.host, t.peer, t.lane->inlet.source.fd);
-	mind(&t, 4 * INLET_WINDOW, 2);
-	assert_true(is_open(&t));
-	send_to_slot(t.peer, &t.host, 0);
-	assert_int_equal(mind(&t, 2 * INLET_WINDOW, 1), 1); /* nothing is left in it */
-	assert_false(is_open(&t));
-	assert_in_order(&t.host, t.peer);
-	inlet_end(&t);
-}
-
-/* The peer's port serves several lanes or processes after all. */
-static void test_an_inlet_that_is_misled_is_given_up_for_good(void **state)
-{
-	struct batch misled = {.is_misled = true};
-	struct inlet_test t;
-
-	if (!steer_is_wanted())
-		skip();
-	inlet_open(&t);
-	misled.caller = t.caller;
-	mind(&t, INLET_WINDOW, 0);
-	assert_true(is_open(&t));
-	send_to_slot(t.peer, &t.host, 2);
-	assert_int_equal(inlet_mind(t.lane, &t.lane->inlet.source, &misled, deliver, NULL), 1);
-	assert_false(is_open(&t));
-	assert_in_order(&t.host, t.peer);
-	mind(&t, 8 * INLET_WINDOW, 0);
-	assert_false(is_open(&t));
-	inlet_end(&t);
-}
-
-static int option_of(const struct inlet_test *t, int level, int name)
-{
-	socklen_t length = sizeof(int);
-	int value = -1;
-
-	assert_int_equal(getsockopt(t->lane->inlet.source.fd, level, name, &value, &length), 0);
-	return value;
-}
-
-static void assert_terse(const struct inlet_test *t, bool is_terse)
-{
-	assert_true(is_open(t));
-	assert_int_equal(t->lane->inlet.is_terse, is_terse);
-	assert_int_equal(option_of(t, IPPROTO_IP, IP_RECVTOS), !is_terse);
-	assert_int_equal(option_of(t, IPPROTO_UDP, UDP_GRO), !is_terse);
-}
-
-static void test_an_inlet_is_terse_as_long_as_there_is_an_exchange(void **state)
-{
-	struct inlet_test t;
-
-	if (!steer_is_wanted())
-		skip();
-	inlet_open(&t);
-	t.has_turns = true;
-	mind(&t, INLET_WINDOW, 0);
-	assert_terse(&t, true);
-	send_to_slot(t.peer, &t.host, 0);
-	assert_int_equal(inlet_receive(t.lane, deliver, NULL), 1);
-	mind(&t, 2 * INLET_WINDOW, 0);
-	assert_terse(&t, true);
-	/* a stream: two batches of it */
-	t.has_turns = false;
-	mind(&t, 1, 0);
-	assert_terse(&t, true);
-	mind(&t, 1, 0);
-	assert_terse(&t, false);
-	send_to_slot(t.peer, &t.host, 0);
-	assert_int_equal(inlet_receive(t.lane, deliver, NULL), 1);
-	/* another exchange, by another socket; what has come is not lost */
-	mind(&t, 2 * INLET_WINDOW, 0);
-	t.has_turns = true;
-	mind(&t, 2 * INLET_WINDOW - 3, 0);
-	assert_terse(&t, false);
-	send_to_slot(t.peer, &t.host, 0);
-	assert_int_equal(mind(&t, 1, 0), 1);
-	assert_false(is_open(&t));
-	mind(&t, INLET_WINDOW, 0);
-	assert_terse(&t, true);
-	inlet_end(&t);
-}
-
-static void test_an_inlet_goes_with_the_address(void **state)
-{
-	struct inlet_test t;
-
-	inlet_open(&t);
-	mind(&t, INLET_WINDOW, 0);
-	assert_true(is_open(&t));
-	inlet_end(&t);
-	inlet_open(&t);
-	t.lane->inlet.is_off = true;
-	mind(&t, 2 * INLET_WINDOW, 0);
-	assert_false(is_open(&t));
-	inlet_end(&t);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_who_gets_most_has_a_path),
+	    cmocka_unit_test(test_of_ten_who_are_sent_to_equally_none_has_a_path),
+	    cmocka_unit_test(test_one_path_opens_in_a_window),
+	    cmocka_unit_test(test_nobody_gets_a_path_by_what_others_sent),
+	    cmocka_unit_test(test_no_path_opens_for_what_goes_again),
 	    cmocka_unit_test(test_there_are_no_paths_to_strangers),
 	    cmocka_unit_test(test_icrcs_of_a_path_are_right_for_its_identifications),
 	    cmocka_unit_test(test_a_receiver_expects_the_next_identification_of_a_path),
@@ -758,13 +541,7 @@ int main(void)
 	    cmocka_unit_test(test_a_path_that_has_worked_endures_what_is_lost_now_and_then),
 	    cmocka_unit_test(test_a_path_endures_answers_that_come_late),
 	    cmocka_unit_test(test_a_path_that_has_worked_is_left_and_tried_again_soon),
-	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
-	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
 	    cmocka_unit_test(test_a_terse_receiver_takes_whatever_a_path_sends),
-	    cmocka_unit_test(test_who_most_comes_from_has_the_inlet),
-	    cmocka_unit_test(test_an_inlet_that_is_misled_is_given_up_for_good),
-	    cmocka_unit_test(test_an_inlet_is_terse_as_long_as_there_is_an_exchange),
-	    cmocka_unit_test(test_an_inlet_goes_with_the_address),
 	};
 
 	if (!own_network())
