@@ -21,6 +21,7 @@
 #include "device/flow.h"
 #include "device/limits.h"
 #include "device/mcast.h"
+#include "device/mr_memo.h"
 #include "device/port.h"
 
 struct adapter;
@@ -130,7 +131,9 @@ struct adapter {
 	struct table qps;			   /* by the low 16 bits of the QP number */
 	_Atomic(struct qp *) adopted[ADOPTED_MAX]; /* QPs with numbers of other slots */
 	atomic_uint adopted_count;
-	struct table mrs; /* by the index part of a key, see mr.h */
+	struct table mrs;	 /* by the index part of a key, see mr.h */
+	atomic_ulong mr_changes; /* regions that ended or changed */
+	struct mr_memos mr_memos[MAX_LANES];
 	struct table mws; /* the same, see mw.h */
 	struct table srqs;
 	struct port port;

@@ -12,6 +12,7 @@ enum limits {
 	QPN_SLOTS = 256,
 	QPN_MULTICAST = 0xffffff,
 	QPN_GSI = 1,
+	MAX_LANES = 4, /* a power of two */
 
 	MAX_QP = 65533, /* of one process: numbers 0 and 1 are the specification's (SMI, GSI) */
 	MAX_QP_WR = 65536,

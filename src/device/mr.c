@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/mr.h"
 #include "device/pd.h"
@@ -195,8 +196,10 @@ static int check_windows(const struct mr *mr)
 	return 0;
 }
 
+/* What was remembered of regions counts no more, and who uses it, or has found one, is through. */
 static void quiesce(struct adapter *adapter)
 {
+	atomic_fetch_add(&adapter->mr_changes, 1);
 	if (adapter->host->quiesce)
 		adapter->host->quiesce(adapter);
 }
@@ -419,15 +422,12 @@ static bool is_of(const struct mr *mr, const struct pd *pd)
 	return pd && mr->protection == pd->protection;
 }
 
-enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
-			     uint64_t addr, uint64_t length, unsigned int need, char **place)
+static enum reason find_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
+			      uint64_t addr, uint64_t length, unsigned int need,
+			      const struct mr **found)
 {
-	const struct mr *mr;
+	const struct mr *mr = *found = find(adapter, lkey);
 
-	*place = NULL;
-	if (!length)
-		return REASON_NONE;
-	mr = find(adapter, lkey);
 	if (!mr)
 		return REASON_LKEY_UNKNOWN;
 	if (mr->lkey != lkey)
@@ -436,11 +436,43 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 		return REASON_LKEY_PD;
 	if (!mr_holds(mr, addr, length))
 		return REASON_LKEY_RANGE;
-	if (need & ~mr->access)
-		return REASON_LKEY_ACCESS;
-	if (!mr->is_null)
+	return need & ~mr->access ? REASON_LKEY_ACCESS : REASON_NONE;
+}
+
+enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint32_t lkey,
+			     uint64_t addr, uint64_t length, unsigned int need, char **place)
+{
+	const struct mr *mr;
+	enum reason reason;
+
+	*place = NULL;
+	if (!length)
+		return REASON_NONE;
+	reason = find_local(adapter, pd, lkey, addr, length, need, &mr);
+	if (!reason && !mr->is_null)
 		*place = mr->base + (addr - mr->iova);
-	return REASON_NONE;
+	return reason;
+}
+
+/* How often regions have changed is read first: what changes from here on ends the memo. */
+APART char *mr_find_place(struct adapter *adapter, struct mr_memo *memo, const struct pd *pd,
+			  uint32_t lkey, uint64_t addr, uint64_t length, unsigned int need)
+{
+	unsigned long changes = atomic_load_explicit(&adapter->mr_changes, memory_order_acquire);
+	const struct mr *mr;
+
+	if (find_local(adapter, pd, lkey, addr, length, need, &mr) || mr->is_null)
+		return NULL;
+	*memo = (struct mr_memo){
+	    .changes = changes,
+	    .protection = mr->protection,
+	    .base = mr->base,
+	    .iova = mr->iova,
+	    .length = mr->length,
+	    .lkey = lkey,
+	    .access = mr->access,
+	};
+	return mr->base + (addr - mr->iova);
 }
 
 static int check_advice(const struct pd *pd, const struct mr *mr, const struct ibv_sge *sge,

@@ -16,10 +16,9 @@
 
 #include <infiniband/verbatim.h>
 
+#include "device/adapter.h"
+#include "device/pd.h"
 #include "explain/reason.h"
-
-struct adapter;
-struct pd;
 
 /* A file of fixed size that memory lies in, as other processes may open it. */
 struct mr_file {
@@ -138,6 +137,23 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 			     uint64_t addr, uint64_t length, unsigned int need, char **place);
 enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
 			      uint64_t addr, uint64_t length, unsigned int need, char **place);
+
+/*
+ * The same as mr_resolve_local() of at least a byte, for who has the lane's lock and looks again
+ * and again: the place, and what is to be remembered of the region; NULL if there is a reason, or
+ * no place.
+ */
+char *mr_find_place(struct adapter *adapter, struct mr_memo *memo, const struct pd *pd,
+		    uint32_t lkey, uint64_t addr, uint64_t length, unsigned int need);
+
+static inline char *mr_place(struct adapter *adapter, struct mr_memo *memo, const struct pd *pd,
+			     uint32_t lkey, uint64_t addr, uint64_t length, unsigned int need)
+{
+	unsigned long changes = atomic_load_explicit(&adapter->mr_changes, memory_order_acquire);
+	char *place = mr_recall(memo, changes, pd->protection, lkey, addr, length, need);
+
+	return place ? place : mr_find_place(adapter, memo, pd, lkey, addr, length, need);
+}
 
 /* The same for a whole region, whatever its size: FLUSH with the level IBV_FLUSH_MR. */
 enum reason mr_resolve_whole(struct adapter *adapter, const struct pd *pd, uint32_t rkey,

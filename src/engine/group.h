@@ -17,9 +17,10 @@
 #include <infiniband/verbs.h>
 #include <urcu/list.h>
 
+#include "device/limits.h"
 #include "engine/vault.h"
 
-enum { GROUP_MAX_LANES = 4, GROUP_GSI = 0 /* the vault's entry of the GSI socket; slots follow */ };
+enum { GROUP_MAX_LANES = MAX_LANES, GROUP_GSI = 0 /* the vault's entry; slots follow */ };
 
 struct group {
 	struct cds_list_head node;

@@ -76,6 +76,33 @@ static void acknowledged(struct qp *qp, uint32_t before, uint64_t now)
 	retry_progressed(qp, now);
 }
 
+/* A message of one packet that has left, and that nobody is told of. */
+static bool is_quiet(const struct send_wqe *wqe, uint32_t psn)
+{
+	return wqe->flight == WQE_STARTED && !(wqe->flags & IBV_SEND_SIGNALED) &&
+	       wqe->opcode == IBV_WR_SEND && wqe->first_psn == psn && wqe->last_psn == psn;
+}
+
+/* What acknowledge_before() does of such messages, which are most of a stream, is to go past them.
+ * What follows the last of them is done as after any. */
+static void skip_quiet(struct qp *qp, uint32_t limit, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	uint32_t una = requester->una, head = sq_head(qp);
+
+	if (requester->has_failed || !requester_is_alive(qp) ||
+	    qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_SEND)])
+		return;
+	for (; una != limit && is_quiet(sq_wqe(&qp->sq, head), una); head++)
+		una = psn_next(una);
+	if (una == requester->una)
+		return;
+	requester->una = una;
+	requester->was_told = false; /* from then on the WQEs are the next ones' */
+	atomic_store_explicit(&qp->sq.head, head, memory_order_release);
+	completer_retire_done(qp, now);
+}
+
 /*
  * Everything before `limit` is acknowledged. Stops at a request that is answered with data, for its
  * answer can't be skipped: false.
@@ -87,6 +114,7 @@ static bool acknowledge_before(struct qp *qp, uint32_t limit, uint64_t now)
 	struct send_wqe *wqe;
 	bool is_whole = true;
 
+	skip_quiet(qp, limit, now);
 	while (requester->una != limit && requester_is_alive(qp)) {
 		wqe = head_wqe(qp);
 		is_whole = !is_answered(wqe->opcode);

@@ -68,15 +68,7 @@ void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status
 {
 	enum ibv_qp_attach_comp_cntr_op counted = counted_as(wqe->opcode);
 	bool is_told = status != IBV_WC_SUCCESS || (wqe->flags & IBV_SEND_SIGNALED);
-	struct cqe cqe = {
-	    .wc = {.wr_id = wqe->wr_id,
-		   .status = status,
-		   .opcode = wc_opcode(wqe->opcode),
-		   .vendor_err = reason,
-		   .byte_len = wqe->length,
-		   .qp_num = qp->number},
-	    .timestamp = now,
-	};
+	struct cqe cqe;
 
 	if (wqe->flight & WQE_OWN) {
 		tag_own_done(qp, wqe, status, reason, now);
@@ -84,6 +76,16 @@ void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status
 	}
 	if (counted && qp->counters[__builtin_ctz(counted)])
 		comp_cntr_count(qp, counted, status == IBV_WC_SUCCESS, wqe->length);
+	if (is_told)
+		cqe = (struct cqe){
+		    .wc = {.wr_id = wqe->wr_id,
+			   .status = status,
+			   .opcode = wc_opcode(wqe->opcode),
+			   .vendor_err = reason,
+			   .byte_len = wqe->length,
+			   .qp_num = qp->number},
+		    .timestamp = now,
+		};
 	qp->requester->was_told = is_told; /* from then on the WQE is the next one's */
 	atomic_store_explicit(&qp->sq.head, sq_head(qp) + 1, memory_order_release);
 	if (is_told)

@@ -70,6 +70,7 @@ bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 
 bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to)
 {
+	struct mr_memo *memo = &qp->adapter->mr_memos[qp->lane].sends;
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
 
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -78,9 +79,10 @@ bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *
 
 		if (!sge->length)
 			continue;
-		if (!is_inline && (mr_resolve_local(qp->adapter, qp->pd, sge->lkey, sge->addr,
-						    sge->length, 0, &place) ||
-				   !place))
+		if (!is_inline)
+			place = mr_place(qp->adapter, memo, qp->pd, sge->lkey, sge->addr,
+					 sge->length, 0);
+		if (!place && !is_inline)
 			return false;
 		if (memory_load(to, place, sge->length))
 			return false;

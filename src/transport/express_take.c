@@ -28,6 +28,15 @@ struct target {
 	} pieces[EXPRESS_SGE];
 };
 
+/* As far as it is looked at before it is known: clearing the pieces takes longer than all else of a
+ * message that has one. */
+static void clear(struct target *target)
+{
+	target->recv = NULL;
+	target->wr_id = 0;
+	target->count = 0;
+}
+
 static bool is_receiving(const struct qp *qp)
 {
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
@@ -105,6 +114,7 @@ static const struct recv_wqe *find_receive(struct qp *qp)
 static bool resolve(const struct qp *qp, const struct recv_wqe *recv, uint32_t length,
 		    struct target *target)
 {
+	struct mr_memo *memo = &qp->adapter->mr_memos[qp->lane].receives;
 	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
 
 	target->recv = recv;
@@ -121,9 +131,9 @@ static bool resolve(const struct qp *qp, const struct recv_wqe *recv, uint32_t l
 			return false;
 		if (!piece)
 			continue;
-		if (mr_resolve_local(qp->adapter, pd, sge->lkey, sge->addr, piece,
-				     IBV_ACCESS_LOCAL_WRITE, &place) ||
-		    !place)
+		place = mr_place(qp->adapter, memo, pd, sge->lkey, sge->addr, piece,
+				 IBV_ACCESS_LOCAL_WRITE);
+		if (!place)
 			return false;
 		target->pieces[target->count].place = place;
 		target->pieces[target->count++].length = piece;
@@ -230,8 +240,9 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	struct express express = {
 	    .psn = wire->bth.psn, .imm = htobe32(wire->imm), .pkey = wire->bth.pkey};
 	uint32_t length = wire->payload_length, flags = EXPRESS_MESSAGE;
-	struct target target = {0};
+	struct target target;
 
+	clear(&target);
 	if (!is_plain_send(wire) || !is_packet(qp, length) ||
 	    !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
 	    !has_target(qp, &express, length, &target) || !store(&target, wire->payload))
@@ -251,8 +262,9 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 	const uint8_t *payload = packet->bth + sizeof(*express);
 	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
 	uint8_t flags = express_flags(express);
-	struct target target = {0};
+	struct target target;
 
+	clear(&target);
 	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey))
 		return false;
 	if (flags & EXPRESS_ACK && !can_acknowledge(qp, express->ack))
@@ -319,6 +331,8 @@ static void retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opco
 static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
 			struct iovec *pieces)
 {
+	struct mr_memos *memos = &qp->adapter->mr_memos[qp->lane];
+	struct mr_memo *memo = op->is_read ? &memos->receives : &memos->sends;
 	unsigned int need = op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -327,9 +341,9 @@ static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struc
 
 		if (!sge->length)
 			continue;
-		if (mr_resolve_local(qp->adapter, qp->pd, sge->lkey, sge->addr, sge->length, need,
-				     &place) ||
-		    !place)
+		place =
+		    mr_place(qp->adapter, memo, qp->pd, sge->lkey, sge->addr, sge->length, need);
+		if (!place)
 			return false;
 		pieces[op->count++] = (struct iovec){place, sge->length};
 		op->length += sge->length;
@@ -405,10 +419,11 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	uint8_t data[EXPRESS_BYTES], flags = EXPRESS_MESSAGE;
 	struct express express = {.psn = qp->requester->end, .imm = wr->imm_data};
 	struct iovec pieces[EXPRESS_SGE];
-	struct target target = {0};
+	struct target target;
 	struct reach_op op = {0};
 	uint32_t length;
 
+	clear(&target);
 	if (!express_is_kind(qp, wr) || !is_direct(qp, peer, wr) ||
 	    !find(qp, wr, &op, pieces, data) ||
 	    !has_target(peer, &express, (uint32_t)op.length, &target) || !move(&target, pieces))

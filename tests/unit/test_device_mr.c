@@ -29,9 +29,13 @@ static struct mr *mr_new(struct pd *pd, unsigned int access)
 static enum reason local(struct pd *pd, uint32_t key, uint64_t addr, uint64_t length,
 			 unsigned int need)
 {
+	struct mr_memo *memo = &adapter.mr_memos[0].sends;
 	char *place;
 	enum reason reason = mr_resolve_local(&adapter, pd, key, addr, length, need, &place);
 
+	/* what is remembered says the same: of what was before, and then of this */
+	for (int i = 0; i < 2 && length; i++)
+		assert_ptr_equal(mr_place(&adapter, memo, pd, key, addr, length, need), place);
 	if (!reason && length)
 		assert_ptr_equal(place, (char *)(uintptr_t)addr);
 	return reason;
@@ -88,6 +92,32 @@ static void a_key_ends_with_its_region(void **state)
 	assert_int_equal(fixture_quiesces, quiesces + 1);
 	assert_int_equal(local(pd, lkey, (uintptr_t)memory, 1, 0), REASON_LKEY_UNKNOWN);
 	assert_int_equal(remote(pd, rkey, (uintptr_t)memory, 1, 0), REASON_RKEY_UNKNOWN);
+	pd_destroy(pd);
+}
+
+static char *recall(struct pd *pd, const struct mr *mr)
+{
+	return mr_recall(&adapter.mr_memos[0].sends, atomic_load(&adapter.mr_changes),
+			 pd->protection, mr->lkey, (uintptr_t)memory, SIZE, 0);
+}
+
+static void a_region_is_remembered_until_any_ends_or_changes(void **state)
+{
+	struct pd *pd = pd_new();
+	struct mr *mr = mr_new(pd, ALL), *other = mr_new(pd, 0);
+	struct mr_change change = {.flags = IBV_REREG_MR_CHANGE_ACCESS};
+
+	assert_null(recall(pd, mr));
+	local(pd, mr->lkey, (uintptr_t)memory, SIZE, 0);
+	assert_ptr_equal(recall(pd, mr), memory);
+	assert_null(recall(pd, other));
+	assert_int_equal(mr_change(other, &change), 0);
+	assert_null(recall(pd, mr));
+	local(pd, mr->lkey, (uintptr_t)memory, SIZE, 0);
+	assert_ptr_equal(recall(pd, mr), memory);
+	mr_destroy(other);
+	assert_null(recall(pd, mr));
+	mr_destroy(mr);
 	pd_destroy(pd);
 }
 
@@ -367,6 +397,7 @@ int main(void)
 	    TEST(a_region_is_found_by_its_keys),
 	    TEST(lkey_and_rkey_are_never_each_other),
 	    TEST(a_key_ends_with_its_region),
+	    TEST(a_region_is_remembered_until_any_ends_or_changes),
 	    TEST(a_garbled_key_is_told_from_an_unknown_one),
 	    TEST(bounds_hold_to_the_byte),
 	    TEST(nothing_is_checked_for_no_bytes),

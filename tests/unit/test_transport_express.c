@@ -99,6 +99,51 @@ static void several_elements_at_both_ends(void **state)
 	assert_memory_equal(pair->b.memory + 128, whole + 25, 15);
 }
 
+static void what_nobody_is_told_of_is_gone_past(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_sge sge = side_sge(&pair->a, 0, BYTES);
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+	pair->a.qp->sq_sig_all = false;
+	for (uint64_t i = 1; i <= 6; i++) {
+		receive(pair, i);
+		wr.wr_id = i;
+		wr.send_flags = i == 4 ? IBV_SEND_SIGNALED : 0;
+		side_post(&pair->a, &wr);
+	}
+	assert_int_equal(sq_head(pair->a.qp), 0);
+	pair_run(pair);
+	side_expect(&pair->a, 4, IBV_WC_SUCCESS);
+	side_expect_none(&pair->a);
+	assert_false(pair->a.qp->requester->was_told);
+	assert_int_equal(sq_head(pair->a.qp), 6);
+	expect_coherent(pair);
+}
+
+/* Of three the ACK of two arrives: the third goes again, and fails with its own wr_id. */
+static void what_is_not_acknowledged_stays(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_sge sge = side_sge(&pair->a, 0, BYTES);
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+	pair->a.qp->sq_sig_all = false;
+	receive(pair, 1);
+	receive(pair, 2);
+	for (wr.wr_id = 1; wr.wr_id <= 2; wr.wr_id++)
+		side_post(&pair->a, &wr);
+	pair_deliver(pair);
+	assert_true(express_acknowledge(pair->b.qp, &pair->b.outbox));
+	side_post(&pair->a, &wr);
+	pair_deliver(pair);
+	assert_int_equal(sq_head(pair->a.qp), 2);
+	assert_int_equal(psn_into(pair->a.qp->requester->end, pair->a.qp->requester->una), 1);
+	assert_int_equal(side_modify(&pair->a, IBV_QPS_ERR), 0);
+	side_expect(&pair->a, 3, IBV_WC_WR_FLUSH_ERR);
+	side_expect_none(&pair->a);
+}
+
 /* The program may use its memory again at once; the message may have to go again. */
 static void inline_data_are_kept_for_another_time(void **state)
 {
@@ -489,6 +534,8 @@ int main(void)
 	    express_test(the_reply_brings_the_ack_and_the_request_completes_first),
 	    express_test(an_ack_alone_is_a_record_too),
 	    express_test(several_elements_at_both_ends),
+	    express_test(what_nobody_is_told_of_is_gone_past),
+	    express_test(what_is_not_acknowledged_stays),
 	    express_test(inline_data_are_kept_for_another_time),
 	    express_test(nothing_at_all_is_a_message),
 	    express_test(a_list_goes_as_far_as_it_is_fit),
