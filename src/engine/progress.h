@@ -10,7 +10,10 @@
 
 #include "engine/lane.h"
 
-enum { PATIENCE_NS = 100000 }; /* at first, see lane.h */
+enum {
+	PATIENCE_NS = 100000, /* at first, see lane.h */
+	NAP_NS = 1000000,
+};
 
 /* Who ends with an answer owed for which the peer's ring has no room, looks again and again. */
 enum {
@@ -44,6 +47,16 @@ static inline bool lane_is_runnable(const struct lane *lane)
 /* Packets handed over, timers due, one turn for each QP that is ready; sends. True if anything was
  * done. */
 bool lane_run(struct lane *lane, uint64_t now);
+
+/* One of these, after a look at all sockets and at shared memory: by the lane's thread, or who sees
+ * to it that nothing is left. The number of packets that were waiting. */
+unsigned int lane_turn(struct lane *lane, bool is_thread);
+
+/* The QP's deadline may be another one. */
+void lane_retime(struct lane *lane, struct qp *qp);
+
+/* The next packet wakes the thread, once, though it naps. */
+void lane_let_it_call(struct lane *lane);
 
 /* A program's verb ends, the lock let go. */
 void lane_leave(struct lane *lane, bool took_long);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lane's thread, parked or napping (lane.h).
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/progress.h"
+#include "link/samehost.h"
+
+enum {
+	PATIENCE_MAX_NS = 1 << 30,
+	RELIABLE_NS = 1000000000, /* this long a poller, and patience starts anew */
+	VAIN_CALLS_MAX = 8,
+};
+
+/* Until there is news. */
+static void sleep_at_sockets(struct lane *lane)
+{
+	struct epoll_event event;
+	uint64_t since = lane_now();
+
+	epoll_wait(lane->epoll_fd, &event, 1, -1);
+	vigil_slept(&lane->vigil, lane_now() - since);
+}
+
+/* Who computes gets the core. */
+static void give_core(struct lane *lane)
+{
+	uint64_t since = lane_now();
+
+	sched_yield();
+	vigil_yielded(&lane->vigil, lane_now() - since);
+}
+
+/* True if a program has begun to poll. */
+static bool park(struct lane *lane)
+{
+	bool is_quiet, looks_again;
+
+	lane_lock(lane);
+	samehost_stay_awake(lane->samehost);
+	looks_again = vigil_goes_on(&lane->vigil, lane_turn(lane, true), lane_now());
+	is_quiet = !looks_again && samehost_fall_asleep(lane->samehost);
+	lane_unlock(lane);
+	if (looks_again)
+		give_core(lane);
+	else if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
+		 !atomic_load(&lane->is_stopping))
+		sleep_at_sockets(lane);
+	return atomic_load(&lane->has_poller);
+}
+
+/* For how long the poller's thread has run; 0 if it is gone. */
+static uint64_t poller_time(const struct lane *lane)
+{
+	clockid_t clock = atomic_load_explicit(&lane->poller_clock, memory_order_relaxed);
+	struct timespec time;
+
+	if (clock_gettime(clock, &time) < 0)
+		return 0;
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/*
+ * Nobody polled during a whole nap. If something waited all the time, this should not happen often,
+ * so polls let themselves be called from now on; but who had no core can't help it.
+ */
+static void take_over(struct lane *lane, bool had_core)
+{
+	lane_lock(lane);
+	atomic_store(&lane->has_poller, false);
+	if (lane_turn(lane, true) && had_core) {
+		if (!lane->is_calling && lane->vain_calls < VAIN_CALLS_MAX)
+			lane->is_calling = true;
+		else if (lane->patience < PATIENCE_MAX_NS)
+			lane->patience *= 2;
+	}
+	lane_unlock(lane);
+}
+
+/* The packet for which a poll had let itself be called. The program most likely waits in memory: if
+ * it does not answer either, it is no poller any more. */
+static void take_call(struct lane *lane)
+{
+	struct epoll_event event;
+
+	epoll_wait(lane->call_fd, &event, 1, 0); /* it is for once */
+	lane_lock(lane);
+	if (lane_turn(lane, true)) {
+		lane->vain_calls = 0;
+		if (!lane->is_awaiting_reply)
+			atomic_store(&lane->has_poller, false);
+	} else if (++lane->vain_calls == VAIN_CALLS_MAX) {
+		lane->is_calling = false;
+	}
+	lane_unlock(lane);
+}
+
+/* The ACK of what was taken in has been sent with the program's reply, or leaves now. */
+static void await_reply(struct lane *lane)
+{
+	bool is_napping = atomic_load(&lane->has_poller), has_come, is_woken;
+	struct pollfd news = {.fd = is_napping ? lane->kick_fd : lane->epoll_fd, .events = POLLIN};
+	const struct timespec patience = {.tv_nsec = REPLY_NS};
+
+	is_woken = ppoll(&news, 1, &patience, NULL) > 0;
+	lane_lock(lane);
+	lane->is_awaiting_reply = false;
+	has_come = !lane->is_answering_later;
+	if (has_come || !is_woken)
+		reply_was_awaited(&lane->reply, has_come);
+	if (!has_come && !is_woken && is_napping)
+		atomic_store(&lane->has_poller, false);
+	lane_turn(lane, true);
+	lane_unlock(lane);
+}
+
+/* Until there is news, or nobody polls any more. */
+static void nap(struct lane *lane)
+{
+	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
+	struct pollfd news[] = {
+	    {.fd = lane->kick_fd, .events = POLLIN},
+	    {.fd = lane->call_fd, .events = POLLIN},
+	};
+	const struct timespec patience = {.tv_nsec = NAP_NS};
+	uint64_t ran = poller_time(lane);
+	bool is_kicked = ppoll(news, 2, &patience, NULL) > 0;
+
+	if (news[1].revents) {
+		take_call(lane);
+		return;
+	}
+	if (!is_kicked && polls == atomic_load_explicit(&lane->polls, memory_order_relaxed)) {
+		take_over(lane, poller_time(lane) > ran + NAP_NS / 2);
+		return;
+	}
+	if (!is_kicked &&
+	    lane_now() <
+		atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS)
+		return;
+	lane_lock(lane);
+	if (is_kicked) {
+		if (lane_turn(lane, true))
+			lane_let_it_call(lane); /* what the program waits to see may be among it */
+	} else {
+		lane->patience = PATIENCE_NS;
+		lane->vain_calls = 0;
+	}
+	lane_unlock(lane);
+}
+
+/* What is still owed, as pay_debts() of a single QP. */
+static void pay_all_debts(struct lane *lane)
+{
+	uint64_t until = lane_now() + DEBT_PATIENCE_NS;
+	bool is_owing;
+
+	do {
+		lane_lock(lane);
+		lane_turn(lane, true);
+		is_owing = lane->ready;
+		lane_unlock(lane);
+	} while (is_owing && lane_now() < until && usleep(DEBT_LOOK_US) == 0);
+}
+
+/* The program polls, and may have had from us already what it polls for. */
+static void begin_naps(struct lane *lane)
+{
+	lane_lock(lane);
+	lane_let_it_call(lane);
+	lane_unlock(lane);
+}
+
+void *lane_thread(void *data)
+{
+	struct lane *lane = data;
+
+	while (!atomic_load(&lane->is_stopping))
+		if (lane->is_awaiting_reply)
+			await_reply(lane);
+		else if (atomic_load(&lane->has_poller))
+			nap(lane);
+		else if (park(lane))
+			begin_naps(lane);
+	pay_all_debts(lane);
+	return NULL;
+}
