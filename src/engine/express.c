@@ -19,7 +19,7 @@
 
 enum {
 	TURN_EVERY = 64,	/* glances: timers are looked at, and what else there is */
-	SPARED_LOOKS = 64,	/* at sockets, after a message (as in progress.c) */
+	SPARED_LOOKS = 64,	/* at sockets, after a message (as in intake.c) */
 	UNANSWERED_MAX = 32,	/* messages, then their ACK does not wait for company any more */
 	LATE_MAX = 256,		/* QPs; then they have a turn each */
 	CROWD = 32,		/* QPs of a lane; of fewer all that a message needs is near */

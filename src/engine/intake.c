@@ -38,7 +38,7 @@ enum {
 struct intake {
 	struct lane *lane;
 	struct adapter *adapter;
-	const struct source *source; /* NULL: handed over */
+	struct source *source; /* NULL: handed over */
 	uint64_t now;
 	struct qp *last;    /* the QP of the packets before, whose timer is still to be set */
 	struct batch batch; /* its caller from a path's port only */
@@ -182,6 +182,38 @@ void lane_take_near(struct lane *lane)
 		;
 }
 
+/* The socket of the group that a packet would have come in by. */
+static struct source *source_at(struct lane *lane, const struct parcel *parcel)
+{
+	struct source *source;
+
+	cds_list_for_each_entry (source, &lane->sources, node)
+		if (source->adapter == parcel->adapter && source != &lane->inlet.source &&
+		    !source->is_raw && !source->is_line && !source->is_shared &&
+		    gid_is_same(&source->gid, &parcel->packet.dgid))
+			return source;
+	return NULL;
+}
+
+/*
+ * Without the steering program (VERBATIM_STEERING=hash) most comes so, by way of other processes.
+ * It counts for the inlet as what came in here does, and once there is one, comes here. What is
+ * still on its way is late then, which is a loss, once.
+ */
+static void take_parcel(struct lane *lane, const struct parcel *parcel, uint64_t now)
+{
+	const struct packet *packet = &parcel->packet;
+	struct intake in = {.lane = lane, .adapter = parcel->adapter, .now = now};
+
+	take_in(&in, packet);
+	in.source = source_at(lane, parcel);
+	if (in.source && udp_is_path_port(packet->source_port)) {
+		in.batch.caller = (struct caller){packet->sgid, packet->source_port};
+		inlet_mind(lane, in.source, &in.batch, deliver, &in);
+	}
+	touched(&in, NULL);
+}
+
 bool intake_parcels(struct lane *lane, uint64_t now)
 {
 	struct parcel *newest, *parcel = NULL;
@@ -198,10 +230,8 @@ bool intake_parcels(struct lane *lane, uint64_t now)
 	}
 	while (parcel) {
 		struct parcel *next = parcel->next;
-		struct intake in = {.lane = lane, .adapter = parcel->adapter, .now = now};
 
-		take_in(&in, &parcel->packet);
-		touched(&in, NULL);
+		take_parcel(lane, parcel, now);
 		pool_give(&lane->engine->pool, parcel);
 		parcel = next;
 	}
