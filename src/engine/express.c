@@ -18,7 +18,6 @@
 #include "wire/headers.h"
 
 enum {
-	TURN_EVERY = 64,	/* glances: timers are looked at, and what else there is */
 	SPARED_LOOKS = 64,	/* at sockets, after a message (as in intake.c) */
 	UNANSWERED_MAX = 32,	/* messages, then their ACK does not wait for company any more */
 	LATE_MAX = 256,		/* QPs; then they have a turn each */
@@ -256,7 +255,7 @@ APART static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct 
 {
 	bool has_answered;
 
-	if (!reachable_is_common(qp, wr->wr.rdma.rkey) || ++lane->glances % TURN_EVERY == 0)
+	if (!reachable_is_common(qp, wr->wr.rdma.rkey) || turn_is_due(&lane->turn, false))
 		return wr;
 	wr = express_reach(qp, wr, lane->clock, samehost_outbox(lane->samehost), &has_answered);
 	if (has_answered)
@@ -336,7 +335,7 @@ static bool look(struct lane *lane, const struct cq_taking *taking, bool *did)
 	bool has_more;
 
 	if (!lane->spared || lane->ready || lane->flush_at != UINT64_MAX ||
-	    lane->late_count > LATE_MAX || ++lane->glances % TURN_EVERY == 0)
+	    lane->late_count > LATE_MAX || turn_is_overdue(&lane->turn))
 		return false;
 	lane->is_telling_later = true;
 	count = take(lane, taking, &has_more);
@@ -346,6 +345,8 @@ static bool look(struct lane *lane, const struct cq_taking *taking, bool *did)
 	} else {
 		lane->spared--;
 	}
+	if (turn_is_due(&lane->turn, count))
+		return false;
 	if ((!count || lane->unanswered >= UNANSWERED_MAX) && !catch_up(lane))
 		return false;
 	return !has_more;

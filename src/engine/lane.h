@@ -33,6 +33,7 @@
 #include "engine/latch.h"
 #include "engine/reply.h"
 #include "engine/source.h"
+#include "engine/turn.h"
 #include "engine/vigil.h"
 #include "transport/express.h"
 #include "transport/packet.h"
@@ -125,7 +126,8 @@ struct lane {
 	struct seat *late;    /* QPs that express.c left something to do for */
 	struct seat *untimed; /* and those whose ACK timer is to start */
 	uint64_t timed_at;    /* when that was done last */
-	uint32_t late_count, unanswered, glances;
+	uint32_t late_count, unanswered;
+	struct turn turn;
 	struct seat *last_sent; /* NULL: it is gone */
 	uint64_t clock;		/* when the lane last looked at it */
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* When a poller that glances makes a turn: the rules of engine/turn.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "engine/turn.h"
+
+static void who_finds_nothing_makes_every_64th(void **state)
+{
+	struct turn turn = {0};
+
+	for (int turns = 0; turns < 3; turns++)
+		for (int i = 1; i <= TURN_EVERY; i++) {
+			assert_false(turn_is_overdue(&turn));
+			assert_int_equal(turn_is_due(&turn, false), i == TURN_EVERY);
+		}
+}
+
+static void it_waits_for_a_glance_that_finds_nothing(void **state)
+{
+	struct turn turn = {0};
+
+	for (int i = 0; i < TURN_EVERY + 20; i++)
+		assert_false(turn_is_due(&turn, true));
+	assert_false(turn_is_overdue(&turn));
+	assert_true(turn_is_due(&turn, false));
+	assert_false(turn_is_due(&turn, false)); /* and counts anew */
+}
+
+static void it_does_not_wait_for_ever(void **state)
+{
+	struct turn turn = {0};
+
+	for (int turns = 0; turns < 3; turns++) {
+		for (int i = 0; i < TURN_LATEST; i++) {
+			assert_false(turn_is_overdue(&turn));
+			assert_false(turn_is_due(&turn, true));
+		}
+		assert_true(turn_is_overdue(&turn));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(who_finds_nothing_makes_every_64th),
+	    cmocka_unit_test(it_waits_for_a_glance_that_finds_nothing),
+	    cmocka_unit_test(it_does_not_wait_for_ever),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
