@@ -31,6 +31,7 @@
 #include "base/timer.h"
 #include "engine/inlet.h"
 #include "engine/latch.h"
+#include "engine/perch.h"
 #include "engine/reply.h"
 #include "engine/source.h"
 #include "engine/turn.h"
@@ -132,6 +133,7 @@ struct lane {
 	uint64_t clock;		/* when the lane last looked at it */
 
 	struct vigil vigil; /* the thread's own */
+	struct perch perch; /* the same */
 	int epoll_fd, kick_fd, timer_fd;
 	int call_fd; /* an epoll: sockets that wake the thread once though it naps */
 	pthread_t thread;

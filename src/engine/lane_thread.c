@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/progress.h"
+#include "engine/thread.h"
 #include "link/samehost.h"
 
 enum {
@@ -31,10 +32,14 @@ static void sleep_at_sockets(struct lane *lane)
 /* Who computes gets the core. */
 static void give_core(struct lane *lane)
 {
-	uint64_t since = lane_now();
+	uint64_t since = lane_now(), now;
 
 	sched_yield();
-	vigil_yielded(&lane->vigil, lane_now() - since);
+	now = lane_now();
+	if (perch_is_to_leave(&lane->perch, now, now - since))
+		thread_leave_core();
+	else
+		vigil_yielded(&lane->vigil, now - since);
 }
 
 /* True if a program has begun to poll. */

@@ -40,6 +40,19 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 	return 0;
 }
 
+void thread_leave_core(void)
+{
+	cpu_set_t all, others;
+	int core = sched_getcpu();
+
+	if (core < 0 || sched_getaffinity(0, sizeof(all), &all) < 0)
+		return;
+	others = all;
+	CPU_CLR(core, &others);
+	if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof(others), &others) == 0)
+		sched_setaffinity(0, sizeof(all), &all);
+}
+
 void thread_join(pthread_t thread)
 {
 	struct timespec until;

@@ -12,6 +12,9 @@
 /* 0 or -errno. */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *data);
 
+/* The calling thread goes to another core, if it may; it may come back. */
+void thread_leave_core(void);
+
 /* Waits for its end, some seconds at most. */
 void thread_join(pthread_t thread);
 

@@ -37,8 +37,10 @@ bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now)
 
 void vigil_yielded(struct vigil *vigil, uint64_t took)
 {
-	if (!yield_was_long(took))
+	if (!yield_was_long(took)) {
+		vigil->until += took;
 		return;
+	}
 	if (lookout_may(&vigil->lookout))
 		lookout_in_vain(&vigil->lookout);
 	vigil->is_on = false;

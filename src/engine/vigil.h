@@ -22,7 +22,7 @@ struct vigil {
 /* It looked and found so many packets: whether it is to look again. */
 bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now);
 
-/* Between two looks others had the core for so long. */
+/* Between two looks others had the core for so long: that is none of the while. */
 void vigil_yielded(struct vigil *vigil, uint64_t took);
 
 /* It slept for so long. */

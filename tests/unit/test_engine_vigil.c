@@ -84,6 +84,16 @@ static void beside_who_computes_it_sleeps(void **state)
 	assert_true(vigil_goes_on(&vigil, 1, 7 * MS));
 }
 
+static void what_others_take_of_the_while_is_added(void **state)
+{
+	struct vigil vigil = {0};
+
+	assert_true(vigil_goes_on(&vigil, 8, MS));
+	vigil_yielded(&vigil, 40 * US);
+	assert_true(vigil_goes_on(&vigil, 0, MS + 80 * US));
+	assert_false(vigil_goes_on(&vigil, 0, MS + 90 * US));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -92,6 +102,7 @@ int main(void)
 	    cmocka_unit_test(where_requests_come_soon_it_looks),
 	    cmocka_unit_test(requests_that_stop_are_not_looked_for),
 	    cmocka_unit_test(beside_who_computes_it_sleeps),
+	    cmocka_unit_test(what_others_take_of_the_while_is_added),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
