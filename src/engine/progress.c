@@ -18,6 +18,7 @@
 enum {
 	FLUSH_RETRY_NS = 30000, /* a full socket */
 	OWN_ROUNDS = 4,		/* of a lane that sends to itself, before others have their turn */
+	REST_LOOKS = 8,
 };
 
 void lane_retime(struct lane *lane, struct qp *qp)
@@ -159,6 +160,18 @@ static bool may_await_reply(struct lane *lane)
 	       !seat->next;
 }
 
+/* What is left of responses is too little for a send, and more may be asked for already. */
+static unsigned int look_before_rest(struct lane *lane, bool is_thread)
+{
+	unsigned int count = 0;
+
+	for (int i = 0; i < REST_LOOKS && lane->ready && transport_has_rest(lane->ready->qp); i++) {
+		count += intake_everywhere(lane, lane_now(), is_thread);
+		lane_run(lane, lane_now());
+	}
+	return count;
+}
+
 unsigned int lane_turn(struct lane *lane, bool is_thread)
 {
 	uint64_t now = lane_now();
@@ -169,7 +182,7 @@ unsigned int lane_turn(struct lane *lane, bool is_thread)
 		lane->is_answering_later = lane->is_awaiting_reply = true;
 	else
 		lane_run(lane, now);
-	return count + near;
+	return count + near + look_before_rest(lane, is_thread);
 }
 
 bool lane_catch_up(struct lane *lane)

@@ -181,5 +181,5 @@ uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 	job->psn = psn_add(job->psn, count);
 	job->va += (uint64_t)count * qp->mtu;
 	job->left -= (uint64_t)count * qp->mtu;
-	return count * size_of(qp);
+	return count;
 }

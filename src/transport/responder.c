@@ -11,7 +11,11 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 
-enum { TURN_BYTES = 120 << 10 }; /* what two segmented sends take (link/udp.h) */
+enum {
+	RUN_BYTES = 65000, /* what one segmented send takes (link/udp_link.h) */
+	RUN_PACKETS = 128,
+	TURN_RUNS = 2,
+};
 
 void responder_reset(struct qp *qp)
 {
@@ -350,12 +354,51 @@ static void job_done(const struct qp *qp, struct responder *responder)
 		responder->job_count * sizeof(*responder->jobs));
 }
 
+/* Responses that are all as long as the first. */
+static uint32_t run_packets(const struct qp *qp)
+{
+	uint32_t packets = RUN_BYTES / (BTH_BYTES + AETH_BYTES + qp->mtu + ICRC_BYTES);
+
+	return packets < RUN_PACKETS ? packets : RUN_PACKETS;
+}
+
+static uint32_t packets_left(const struct responder *responder)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < responder->job_count; i++)
+		count += psn_into(responder->jobs[i].last_psn, responder->jobs[i].psn) + 1;
+	return count;
+}
+
+/*
+ * Whole segmented sends, as each costs nearly the same whatever it carries. What is left waits for
+ * the next turn: by then more may be asked for, whose responses go on with the same send.
+ */
+static uint32_t turn_packets(const struct qp *qp)
+{
+	uint32_t run = run_packets(qp), left;
+
+	if (!qp->av.carrier_max) /* whose responses are of several lengths */
+		return TURN_RUNS * run;
+	left = packets_left(qp->responder);
+	if (left >= TURN_RUNS * run)
+		return TURN_RUNS * run;
+	return left < run ? left : run;
+}
+
+bool responder_has_rest(const struct qp *qp)
+{
+	return qp->av.carrier_max && qp->responder->job_count &&
+	       packets_left(qp->responder) < run_packets(qp);
+}
+
 /* Answers owed, a turn's worth. True: wants another turn. */
 bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	struct responder *responder = qp->responder;
 	struct response_job *job = responder->jobs;
-	uint32_t bytes = 0, spent = 0, psn;
+	uint32_t turn = responder->job_count ? turn_packets(qp) : 0, psn, count;
 
 	if (responder->is_reporting) {
 		if (!response_gaps(qp, outbox))
@@ -363,25 +406,24 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		responder->is_reporting = false;
 	}
 	while (responder->job_count) {
-		if (spent >= TURN_BYTES)
+		if (!turn)
 			return true;
-		bytes = burst_respond(qp, job, (TURN_BYTES - spent) / (BTH_BYTES + qp->mtu) + 1,
-				      outbox);
-		if (bytes) {
-			spent += bytes;
+		count = burst_respond(qp, job, turn, outbox);
+		if (count) {
+			turn -= count;
 			if (qp->ledger)
 				ledger_note(qp, qp->ledger);
 			continue;
 		}
 		psn = job->psn;
-		switch (response_send(qp, job, outbox, &bytes)) {
+		switch (response_send(qp, job, outbox)) {
 		case RESPONSE_FULL:
 			return true;
 		case RESPONSE_FAULT:
 			read_failed(qp, psn);
 			break;
 		case RESPONSE_SENT:
-			spent += bytes;
+			turn--;
 			if (psn == job->last_psn)
 				job_done(qp, responder);
 			if (qp->ledger)

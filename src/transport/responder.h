@@ -179,6 +179,7 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
 void responder_fetch(struct qp *qp, uint64_t now); /* what was LATER */
 void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);
+bool responder_has_rest(const struct qp *qp); /* transport_has_rest() */
 void responder_reset(struct qp *qp);
 void responder_forget_held(struct qp *qp);
 
@@ -224,8 +225,7 @@ uint32_t resource_covered(const struct qp *qp, uint32_t psn);
 
 /* response.c: the packets. */
 enum response { RESPONSE_SENT, RESPONSE_FULL, RESPONSE_FAULT };
-enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox,
-			    uint32_t *bytes);
+enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox);
 bool response_gaps(struct qp *qp, struct outbox *outbox);
 bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox);
 
@@ -233,7 +233,7 @@ bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct 
  * NULL, and nothing has changed. */
 struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now);
 
-/* burst.c: the middle of a READ, of `most` packets at most. Bytes, 0 if one goes by itself. */
+/* burst.c: the middle of a READ, of `most` packets at most. How many, 0 if one goes by itself. */
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 		       struct outbox *outbox);
 

@@ -93,8 +93,7 @@ static bool read_memory(struct qp *qp, const struct response_job *job, uint8_t *
 	return !reason;
 }
 
-enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox,
-			    uint32_t *bytes)
+enum response response_send(struct qp *qp, struct response_job *job, struct outbox *outbox)
 {
 	struct wire_packet wire;
 	uint8_t *summed = NULL, *to;
@@ -123,7 +122,6 @@ enum response response_send(struct qp *qp, struct response_job *job, struct outb
 	else
 		packet_close(qp, outbox, &wire);
 	qp->responder->owes_sign = false;
-	*bytes = packet_size(&wire);
 	job->has_begun = true;
 	job->psn = psn_next(job->psn);
 	if (job->kind == JOB_READ) {

@@ -199,6 +199,11 @@ bool transport_owes_ack_alone(const struct qp *qp)
 	       !responder->is_reporting && !responder->waiting_count;
 }
 
+bool transport_has_rest(const struct qp *qp)
+{
+	return qp_is_reliable(qp) && is_receiving(qp) && responder_has_rest(qp);
+}
+
 bool transport_is_amid(const struct qp *qp)
 {
 	return qp->responder->message != MESSAGE_NONE;

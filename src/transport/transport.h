@@ -62,6 +62,9 @@ bool transport_owes(const struct qp *qp);
 /* It has an ACK to send, and no other answer. */
 bool transport_owes_ack_alone(const struct qp *qp);
 
+/* Whole segmented sends of responses have left, and less than one more is to follow. */
+bool transport_has_rest(const struct qp *qp);
+
 /* More of the peer's message is to come. */
 bool transport_is_amid(const struct qp *qp);
 

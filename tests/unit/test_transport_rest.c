@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Responses to READs leave in whole segmented sends, and what is less than one waits a turn. */
+#include "transport/requester.h"
+#include "transport_case.h"
+
+/* Of path MTU 1024: what a segmented send takes. */
+enum { RUN = 62, PACKETS = 64, LENGTH = PACKETS * 1024 };
+
+static int set_up_mtu_1024(void **state)
+{
+	options = default_options;
+	options.mtu = IBV_MTU_1024;
+	*state = pair_connected(&options);
+	pair_meet(*state);
+	return 0;
+}
+
+static int set_up_strangers(void **state)
+{
+	struct pair *pair;
+
+	options = default_options;
+	options.mtu = IBV_MTU_1024;
+	pair = *state = pair_connected(&options);
+	pair->are_strangers = true;
+	pair_meet(pair);
+	return 0;
+}
+
+/* A asks, and B has heard of it. */
+static void ask(struct pair *pair, int wr_id, uint32_t length)
+{
+	pair->a.qp->requester->window.packets = 4 * PACKETS;
+	side_request(&pair->a, IBV_WR_RDMA_READ, wr_id, 0, length);
+	side_turn(&pair->a);
+	pair_deliver(pair);
+}
+
+/* How many packets leave in B's next turn. They arrive later. */
+static uint32_t turn_of(struct side *side)
+{
+	uint64_t before = transport_counters(side->qp)->sent_packets;
+
+	side_turn(side);
+	return transport_counters(side->qp)->sent_packets - before;
+}
+
+static void a_rest_waits_for_the_next_turn(void **state)
+{
+	struct pair *pair = *state;
+
+	ask(pair, 1, LENGTH);
+	assert_false(transport_has_rest(pair->b.qp));
+	assert_int_equal(turn_of(&pair->b), RUN);
+	assert_true(transport_has_rest(pair->b.qp));
+	assert_true(pair->b.is_scheduled);
+	assert_int_equal(turn_of(&pair->b), PACKETS - RUN);
+	assert_false(transport_has_rest(pair->b.qp));
+	assert_false(pair->b.is_scheduled);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+}
+
+static void a_rest_goes_with_what_was_asked_for_meanwhile(void **state)
+{
+	struct pair *pair = *state;
+
+	ask(pair, 1, LENGTH);
+	assert_int_equal(turn_of(&pair->b), RUN);
+	ask(pair, 2, LENGTH);
+	assert_false(transport_has_rest(pair->b.qp));
+	assert_int_equal(turn_of(&pair->b), RUN);
+	assert_int_equal(turn_of(&pair->b), 2 * (PACKETS - RUN));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+}
+
+static void a_turn_is_two_sends(void **state)
+{
+	struct pair *pair = *state;
+
+	ask(pair, 1, 3 * LENGTH);
+	assert_int_equal(turn_of(&pair->b), 2 * RUN);
+	assert_int_equal(turn_of(&pair->b), RUN);
+	assert_int_equal(turn_of(&pair->b), 3 * (PACKETS - RUN));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+}
+
+static void what_is_less_than_a_send_leaves_at_once(void **state)
+{
+	struct pair *pair = *state;
+
+	ask(pair, 1, 20 * 1024);
+	assert_true(transport_has_rest(pair->b.qp));
+	assert_int_equal(turn_of(&pair->b), 20);
+	assert_false(transport_has_rest(pair->b.qp));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+}
+
+/* Theirs are of several lengths, and so several sends. */
+static void towards_another_make_nothing_waits(void **state)
+{
+	struct pair *pair = *state;
+
+	ask(pair, 1, LENGTH);
+	assert_int_equal(turn_of(&pair->b), PACKETS);
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_rest_waits_for_the_next_turn, set_up_mtu_1024,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(a_rest_goes_with_what_was_asked_for_meanwhile,
+					    set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(a_turn_is_two_sends, set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(what_is_less_than_a_send_leaves_at_once,
+					    set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(towards_another_make_nothing_waits, set_up_strangers,
+					    tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
