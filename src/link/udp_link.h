@@ -48,14 +48,15 @@ enum {
 	PATH_DOUBTS = 8,
 	/* windows without a path: after one that was doubted soon, and so many times more if the
 	 * next one is, too; after one that has worked */
-	PATH_DOUBT = 16,
-	PATH_DOUBT_AGAIN = 16,
+	PATH_DOUBT = 4,
+	PATH_DOUBT_AGAIN = 4,
 	PATH_DOUBT_OLD = 4,
 	/* A path works if so often something of one QP was answered without a doubt: of so many
 	 * answers in a row one is to what went by the path. Where nothing is answered to us, as to
-	 * who only receives, so many runs that nobody doubted say the same. */
+	 * who only receives, so many runs that nobody doubted say the same: more than a window of
+	 * the peer's asks for. */
 	PATH_ANSWERS = 32,
-	PATH_RUNS = PATH_WINDOW,
+	PATH_RUNS = 256,
 	PATH_SETBACKS = 3, /* in a row */
 };
 
