@@ -107,23 +107,6 @@ static uint16_t port_of(struct udp_link *link, const struct udp_address *from,
 	return to && to->is_near && dest_qp > QPN_GSI ? udp_near_port(dest_qp) : ROCE_PORT;
 }
 
-static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-			      size_t size)
-{
-	struct udp_link *link = link_of(outbox);
-
-	link->reserved = link->reserved_run = 0;
-	if (size < BTH_BYTES || size > PACKET_BYTES_MAX)
-		return NULL;
-	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
-		udp_link_flush(link);
-	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
-		return NULL;
-	link->reserved_av = *av;
-	link->reserved = size;
-	return link->stage + link->used;
-}
-
 static bool is_same_way(const struct av *a, const struct av *b)
 {
 	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
@@ -180,20 +163,43 @@ static bool is_ack(const uint8_t *bth)
  * packet: half of what sending costs, and the peer's program sees no reply before its request has
  * completed, whatever the network does.
  */
-static bool join_ack(struct udp_link *link, struct udp_run *run, uint32_t dest_qp, uint32_t bytes)
+static bool joins_ack(const struct udp_link *link, const struct udp_run *run, const struct av *av,
+		      uint32_t dest_qp, uint32_t bytes)
 {
-	uint8_t *at = link->stage + run->offset;
-	const struct av *av = &link->reserved_av;
 	const uint32_t ack = BTH_BYTES + AETH_BYTES;
 
-	if (run->count != 1 || run->segment != ack + ICRC_BYTES || bytes > av->carrier_max ||
-	    run->dest_qp != dest_qp || !is_ack(at) || !is_same_way(&run->av, av))
-		return false;
-	at[0] = OPCODE_ACK_AND;
-	memmove(at + ack, at + run->segment, bytes);
-	run->segment = run->last = ack + bytes;
+	return run->count == 1 && run->segment == ack + ICRC_BYTES && bytes <= av->carrier_max &&
+	       run->dest_qp == dest_qp && is_ack(link->stage + run->offset) &&
+	       is_same_way(&run->av, av) && !length_joined(link, run, av, dest_qp, bytes);
+}
+
+/* It was written where the ACK's ICRC would be. */
+static void join_ack(struct udp_link *link, struct udp_run *run, uint32_t bytes)
+{
+	link->stage[run->offset] = OPCODE_ACK_AND;
+	run->segment = run->last = BTH_BYTES + AETH_BYTES + bytes;
 	link->used = run->offset + run->segment;
-	return true;
+}
+
+static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			      size_t size)
+{
+	struct udp_link *link = link_of(outbox);
+
+	link->reserved = link->reserved_run = 0;
+	if (size < BTH_BYTES || size > PACKET_BYTES_MAX)
+		return NULL;
+	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
+		udp_link_flush(link);
+	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
+		return NULL;
+	link->reserved_av = *av;
+	link->reserved = size;
+	link->reserved_at = link->used;
+	if (link->run_count &&
+	    joins_ack(link, link->runs + link->run_count - 1, av, dest_qp, size + ICRC_BYTES))
+		link->reserved_at -= ICRC_BYTES;
+	return link->stage + link->reserved_at;
 }
 
 static void stage_commit(struct outbox *outbox, size_t size)
@@ -206,6 +212,10 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	if (size < BTH_BYTES || size > link->reserved)
 		return;
 	link->reserved = 0;
+	if (link->reserved_at < link->used) {
+		join_ack(link, run - 1, bytes);
+		return;
+	}
 	dest_qp = bth_dest_qp(link->stage + link->used);
 	if (link->run_count)
 		joined = length_joined(link, run - 1, &link->reserved_av, dest_qp, bytes);
@@ -217,8 +227,6 @@ static void stage_commit(struct outbox *outbox, size_t size)
 		link->used += joined;
 		return;
 	}
-	if (link->run_count && join_ack(link, run - 1, dest_qp, bytes))
-		return;
 	from = address_of_sender(link, &link->reserved_av.sgid);
 	if (!from || gid_is_ipv4(&from->gid) != gid_is_ipv4(&link->reserved_av.dgid)) {
 		udp_count(&link->counters.send_drops, 1);

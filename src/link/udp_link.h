@@ -176,6 +176,7 @@ struct udp_link {
 	uint32_t used;	       /* of the stage: end of the last run */
 	struct av reserved_av; /* of the open reservation */
 	uint32_t reserved;     /* its size, 0 if there is none */
+	uint32_t reserved_at;  /* in the stage: its end, or in an ACK's run */
 	uint32_t reserved_run; /* packets of the size of the last run, that the reservation is of */
 	struct udp_run runs[RUNS_MAX];
 	uint32_t run_count;
