@@ -253,6 +253,24 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	link->used += bytes;
 }
 
+/*
+ * One that is to have an ACK before it. Its sum has to begin with that one's AETH, and so is moved;
+ * by tables, which only pay if such packets have the same length one after the other.
+ */
+static bool may_join_summed(struct udp_link *link, const struct udp_run *run, const struct av *av,
+			    uint32_t dest_qp, size_t size)
+{
+	bool is_again = link->joined_size == size;
+
+	if (link->used + size > STAGE_BYTES ||
+	    !joins_ack(link, run, av, dest_qp, size + ICRC_BYTES))
+		return false;
+	link->joined_size = size;
+	if (is_again)
+		icrc_shift_begin(&link->joined, size - BTH_BYTES);
+	return is_again;
+}
+
 /* They go on with the last run, which a packet reserved by itself has begun. */
 static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 				  size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
@@ -264,6 +282,12 @@ static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, ui
 	link->reserved = link->reserved_run = 0;
 	if (!link->run_count)
 		return 0;
+	link->reserved_at = link->used;
+	if (count == 1 && may_join_summed(link, run, av, dest_qp, size)) {
+		link->reserved_at -= ICRC_BYTES;
+		*bytes = link->stage + link->reserved_at;
+		return link->reserved_run = 1;
+	}
 	each = length_joined(link, run, av, dest_qp, size + ICRC_BYTES);
 	if (each != run->segment || link->used + each > STAGE_BYTES)
 		return 0;
@@ -298,6 +322,15 @@ static void fill_up(struct udp_link *link, uint32_t size, uint32_t count, bool i
 	}
 }
 
+static void join_sum(struct udp_link *link, struct udp_run *run, size_t size)
+{
+	uint8_t *packet = link->stage + link->reserved_at;
+	uint32_t before = icrc_sum(0, packet - AETH_BYTES, AETH_BYTES + BTH_BYTES);
+
+	put_le32(packet + size, get_le32(packet + size) ^ icrc_shift(&link->joined, before));
+	run->summed[0] = 1;
+}
+
 static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct udp_link *link = link_of(outbox);
@@ -306,6 +339,12 @@ static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count,
 	if (count > link->reserved_run)
 		return;
 	link->reserved_run = 0;
+	if (count && link->reserved_at < link->used) {
+		if (is_summed)
+			join_sum(link, run, size);
+		join_ack(link, run, size + ICRC_BYTES);
+		return;
+	}
 	if (count && size < run->segment - ICRC_BYTES)
 		fill_up(link, size, count, is_summed);
 	for (uint32_t i = run->count; i < run->count + count && is_summed; i++)

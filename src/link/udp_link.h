@@ -182,6 +182,11 @@ struct udp_link {
 	uint32_t run_count;
 	struct icrc_run sealing; /* the one before, for its length's sake */
 	struct icrc_summed sealing_summed;
+	/* the same for single packets that have an ACK before them */
+	struct icrc_run joined_run;
+	struct icrc_summed joined_summed;
+	struct icrc_shift joined;  /* by the length of one behind its BTH */
+	size_t joined_size;	   /* of the last one that might be summed */
 	struct icrc_shift filling; /* sums of packets that are filled up */
 	struct mmsghdr headers[RUNS_MAX];
 	struct udp_message messages[RUNS_MAX];

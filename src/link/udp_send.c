@@ -57,6 +57,20 @@ static void seal_alike(struct udp_link *link, bool is_summed, uint8_t *bytes, ui
 		icrc_run_seal(&link->sealing, bytes, id);
 }
 
+/* A message with an ACK before it, that was summed as it was copied: flow, kind and length are
+ * mostly those of the one before. */
+static void seal_joined(struct udp_link *link, const struct udp_run *run,
+			const struct icrc_flow *flow, uint16_t id)
+{
+	struct icrc_run *last = &link->joined_run;
+	uint32_t length = run->segment - ICRC_BYTES;
+
+	if (last->length != length || last->flow.prefix_bytes != flow->prefix_bytes ||
+	    memcmp(last->flow.prefix, flow->prefix, flow->prefix_bytes) != 0)
+		icrc_run_begin(last, flow, length);
+	icrc_summed_seal(&link->joined_summed, last, link->stage + run->offset, id);
+}
+
 /* `id` is the identification that its first packet will have. The ICRCs overwrite sums, so these
  * serve once. */
 static void run_seal(struct udp_link *link, struct udp_run *run, uint16_t id)
@@ -66,6 +80,11 @@ static void run_seal(struct udp_link *link, struct udp_run *run, uint16_t id)
 	struct icrc_flow flow;
 
 	run_flow(run, &flow);
+	if (run->count == 1 && run->summed[0]) {
+		seal_joined(link, run, &flow, id);
+		run->summed[0] = 0;
+		return;
+	}
 	if (icrc_run_pays(&link->sealing, length, run->count)) {
 		icrc_run_begin(&link->sealing, &flow, length);
 		alike = run->last == run->segment ? run->count : run->count - 1;

@@ -317,10 +317,106 @@ static void test_messages_to_ours_are_one_run_wherever_it_begins(void **state)
 	assert_int_equal(runs_of_messages(send, false), 1);
 }
 
+/* An ACK, and behind it a message of a whole packet, as memory_load_sum() leaves it. Whether it was
+ * to be summed. */
+static bool put_reply_summed(struct pair *pair, uint32_t psn, uint32_t payload)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	const uint32_t size = BTH_BYTES + payload;
+	uint32_t stride;
+	uint8_t *at;
+
+	put_ack(pair->a, &pair->av);
+	if (!outbox->reserve_run(outbox, &pair->av, DEST_QP, size, 1, &at, &stride)) {
+		assert_true(put(pair->a, &pair->av, DEST_QP, psn, payload));
+		return false;
+	}
+	write_packet(at, DEST_QP, psn, payload);
+	put_le32(at + size, icrc_sum(0, at + BTH_BYTES, payload));
+	outbox->commit_run(outbox, size, 1, true);
+	return true;
+}
+
+/* Of the same length as the one before, to whomever, whatever its PSN. */
+static void summed_replies(const union ibv_gid *from, const union ibv_gid *to)
+{
+	const uint32_t payloads[] = {1024, 1024, 1024, 512, 1024, 512, 512, 1024, 1024};
+	struct pair pair;
+
+	pair_open(&pair, from, to);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	for (uint32_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++) {
+		bool is_again = i && payloads[i] == payloads[i - 1];
+
+		kept_count = 0;
+		assert_int_equal(put_reply_summed(&pair, 0xfffe * i, payloads[i]), is_again);
+		assert_true(udp_link_flush(pair.a));
+		receive(pair.b, pair.fd, to, 1);
+		assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+		assert_kept(1, 0xfffe * i, payloads[i]);
+	}
+	assert_int_equal(counters_of(pair.a).sends, counters_of(pair.a).sent_packets);
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
+static void test_a_reply_that_is_summed_has_an_ack_before_it(void **state)
+{
+	summed_replies(&ipv4_a, &ipv4_b);
+	summed_replies(&ipv6, &ipv6);
+}
+
+/* More of a message leaves in the same send, and is sealed as ever. */
+static void test_a_reply_that_is_summed_begins_a_batch(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	for (int i = 0; i < 4; i++) {
+		kept_count = 0;
+		assert_int_equal(put_reply_summed(&pair, 0, 1024), i > 0);
+		for (int k = 1; k < 3; k++)
+			assert_true(put(pair.a, &pair.av, DEST_QP, k, 1024));
+		assert_true(udp_link_flush(pair.a));
+		assert_int_equal(counters_of(pair.a).sends, i + 1);
+		receive(pair.b, pair.fd, &ipv4_b, 3);
+		for (int k = 0; k < 3; k++)
+			assert_kept(k + 1, k, 1024);
+	}
+	pair_close(&pair);
+}
+
+/* What was written where its ICRC will be is none of its own. */
+static void test_an_ack_whose_reply_is_not_sent_is_whole(void **state)
+{
+	struct pair pair;
+	struct outbox *outbox;
+	uint8_t *at;
+
+	kept_count = 0;
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	outbox = udp_link_outbox(pair.a);
+	put_ack(pair.a, &pair.av);
+	at = outbox->reserve(outbox, &pair.av, DEST_QP, BTH_BYTES + 1024);
+	assert_non_null(at);
+	memset(at, 0xa5, BTH_BYTES + 1024);
+	assert_true(udp_link_flush(pair.a));
+	receive(pair.b, pair.fd, &ipv4_b, 1);
+	assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+	assert_int_equal(kept[0].packet.length, BTH_BYTES + AETH_BYTES);
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_an_ack_and_the_reply_are_one_packet_to_ours),
+	    cmocka_unit_test(test_a_reply_that_is_summed_has_an_ack_before_it),
+	    cmocka_unit_test(test_a_reply_that_is_summed_begins_a_batch),
+	    cmocka_unit_test(test_an_ack_whose_reply_is_not_sent_is_whole),
 	    cmocka_unit_test(test_a_reply_with_an_ack_begins_a_batch),
 	    cmocka_unit_test(test_an_ack_behind_whole_packets_leaves_in_the_same_send),
 	    cmocka_unit_test(test_a_run_goes_on_with_the_packet_before_it),
