@@ -14,7 +14,7 @@ enum {
 	COST_BYTES = 256,     /* a call more */
 	LATER_NS = 200000,
 	LONG_BYTES = 64 << 10, /* costs its target more by packets than an answer */
-	UNREACHED_WQES = 32,
+	UNREACHED_MAX = 32,
 };
 
 /* Of the packets before, all is acknowledged; over UC they have left, and the host knows whether
@@ -111,6 +111,17 @@ void reach_retire(struct qp *qp, uint64_t now)
 	completer_retire(qp, now);
 }
 
+/* The peer may just not be ready: behind the first refusal all wait, behind the next ones ever less
+ * does. */
+static void note_refusal(struct requester *requester)
+{
+	uint32_t count = requester->next_unreached;
+
+	requester->unreached = count;
+	if (count < UNREACHED_MAX)
+		requester->next_unreached = count ? 2 * count : 1;
+}
+
 uint32_t reach_cost(uint64_t bytes)
 {
 	return COST_BYTES + (uint32_t)(bytes >> COST_SHIFT);
@@ -128,7 +139,7 @@ enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, u
 	result = do_part(qp, wqe, offset, part);
 	if (result == REACH_REFUSED) {
 		wqe->flight = (wqe->flight & ~(uint32_t)WQE_REACHING) | WQE_BY_PACKETS;
-		qp->requester->unreached = UNREACHED_WQES;
+		note_refusal(requester);
 	}
 	if (result == REACH_LATER) {
 		wqe->flight |= WQE_REACHING;
@@ -137,7 +148,7 @@ enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, u
 	}
 	if (result != REACH_DONE)
 		return result;
-	requester->unreached = 0;
+	requester->unreached = requester->next_unreached = 0;
 	*bytes = reach_cost(part);
 	if (offset + part == wqe->length) {
 		reach_retire(qp, now);

@@ -113,7 +113,8 @@ struct requester {
 	struct sge_cursor gather, scatter;
 	uint64_t reached;   /* bytes, of the WQE that is WQE_REACHING */
 	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
-	bool flushes_twice; /* how the peer wants them, for all that is known (icrc.h) */
+	uint32_t next_unreached; /* and after the next refusal */
+	bool flushes_twice;	 /* how the peer wants them, for all that is known (icrc.h) */
 };
 
 /* Answered with data or a saved result: READ, atomics, FLUSH, ATOMIC WRITE. */
