@@ -24,7 +24,10 @@
 #include "link/udp.h"
 #include "transport/transport.h"
 
-enum { UNLOCK_ROUNDS = 8 }; /* of others' work before the thread gets it */
+enum {
+	UNLOCK_ROUNDS = 8,    /* of others' work before the thread gets it */
+	LONG_COPY = 64 << 10, /* bytes: 6 us, of the 10 that a gap between polls is (poller.c) */
+};
 
 uint64_t lane_now(void)
 {
@@ -169,6 +172,7 @@ void lane_release(struct lane *lane)
 	if (lane->tell_count)
 		tell(lane);
 	lane->is_telling_later = false;
+	lane->copied = 0;
 	atomic_store_explicit(&lane->holder, 0, memory_order_relaxed);
 	latch_give(&lane->latch);
 }
@@ -239,19 +243,35 @@ bool lane_has_work(const struct lane *lane)
 	       samehost_has_own_news(lane->samehost);
 }
 
+bool lane_has_copied(const struct lane *lane)
+{
+	return lane->copied >= LONG_COPY;
+}
+
+/* Long copies are the poller's, with its next verb: two threads in turn take longer for each, as
+ * the memory is in the other's cache. If it does not come, the thread's nap ends. */
+static bool is_left_to_poller(const struct lane *lane)
+{
+	return lane_has_copied(lane) &&
+	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
+}
+
 void lane_unlock(struct lane *lane)
 {
 	for (int round = 0; !atomic_load_explicit(&lane->is_dead, memory_order_relaxed); round++) {
+		bool is_left = is_left_to_poller(lane);
+
 		if (!lane_has_work(lane)) {
 			arm_timer(lane);
 			lane_release(lane);
 			lane_fence_released();
 			if (!lane_has_news(lane) || !lane_trylock(lane))
 				return;
-		} else if (round == UNLOCK_ROUNDS) {
+		} else if (round == UNLOCK_ROUNDS || is_left) {
 			arm_timer(lane);
 			lane_release(lane);
-			lane_kick(lane);
+			if (!is_left)
+				lane_kick(lane);
 			return;
 		}
 		lane_run(lane, lane_now());
@@ -360,6 +380,7 @@ void lane_schedule(struct lane *lane, struct seat *seat)
 
 void lane_doorbell(struct lane *lane, struct seat *seat)
 {
+	bool took_long;
 	uint64_t now;
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
@@ -375,9 +396,12 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 	}
 	now = lane_now();
 	lane_run(lane, now);
+	took_long = lane_has_copied(lane);
+	if (took_long)
+		lane_look_too(lane, now);
 	lane_unlock(lane);
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
-	lane_leave(lane, false);
+	lane_leave(lane, took_long);
 }
 
 void lane_hand_over(struct lane *lane, struct adapter *adapter, const struct packet *packet)

@@ -88,6 +88,7 @@ struct lane {
 	atomic_ulong seen;	    /* when a program last left a verb; 0: it said that it sleeps */
 	atomic_ulong seen_sends;    /* system calls until then */
 	atomic_ulong polling_since; /* no gap since then */
+	atomic_ulong patience;	    /* changed under the lock */
 	atomic_ulong poller_since;  /* when has_poller became true */
 	atomic_int poller_clock;    /* that of its thread's time */
 	atomic_bool has_poller;
@@ -109,7 +110,6 @@ struct lane {
 	uint32_t vain_calls;	/* in a row, that found nothing; with the most it is given up */
 	struct timer_queue timers;
 	uint32_t seats;
-	uint64_t patience;
 	struct udp_link *link;
 	struct samehost *samehost; /* in front of the link: its outbox is the lane's */
 	uint32_t spared;	   /* looks at the rings alone, since the last at a socket */
@@ -123,6 +123,7 @@ struct lane {
 	uint32_t gsi_psn;
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */
 	struct stream stream;
+	uint64_t copied; /* bytes from or to other processes' memory, since the lock was taken */
 	bool has_express;
 	struct seat *late;    /* QPs that express.c left something to do for */
 	struct seat *untimed; /* and those whose ACK timer is to start */
@@ -173,6 +174,7 @@ static inline void lane_fence_released(void)
  */
 void lane_release(struct lane *lane);
 bool lane_has_work(const struct lane *lane);
+bool lane_has_copied(const struct lane *lane); /* for microseconds */
 bool lane_has_news(const struct lane *lane);
 
 /* The lane's lock is held for these. */

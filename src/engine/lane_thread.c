@@ -71,13 +71,23 @@ static uint64_t poller_time(const struct lane *lane)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
+/* Since then nobody has polled, nor come to the end of a long copy. */
+static bool is_left_alone(const struct lane *lane, unsigned int polls)
+{
+	return polls == atomic_load_explicit(&lane->polls, memory_order_relaxed);
+}
+
 /*
  * Nobody polled during a whole nap. If something waited all the time, this should not happen often,
  * so polls let themselves be called from now on; but who had no core can't help it.
  */
-static void take_over(struct lane *lane, bool had_core)
+static void take_over(struct lane *lane, unsigned int polls, bool had_core)
 {
 	lane_lock(lane);
+	if (!is_left_alone(lane, polls)) {
+		lane_unlock(lane);
+		return;
+	}
 	atomic_store(&lane->has_poller, false);
 	if (lane_turn(lane, true) && had_core) {
 		if (!lane->is_calling && lane->vain_calls < VAIN_CALLS_MAX)
@@ -141,8 +151,8 @@ static void nap(struct lane *lane)
 		take_call(lane);
 		return;
 	}
-	if (!is_kicked && polls == atomic_load_explicit(&lane->polls, memory_order_relaxed)) {
-		take_over(lane, poller_time(lane) > ran + NAP_NS / 2);
+	if (!is_kicked && is_left_alone(lane, polls)) {
+		take_over(lane, polls, poller_time(lane) > ran + NAP_NS / 2);
 		return;
 	}
 	if (!is_kicked &&

@@ -22,18 +22,6 @@ enum {
 	FEW_PACKETS = 3,	   /* a message, the ACK of ours */
 };
 
-/* Under the lane's lock. */
-static void become_poller(struct lane *lane, uint64_t now)
-{
-	clockid_t clock;
-
-	atomic_store_explicit(&lane->poller_since, now, memory_order_relaxed);
-	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
-		atomic_store_explicit(&lane->poller_clock, clock, memory_order_relaxed);
-	atomic_store(&lane->has_poller, true);
-	lane_kick(lane); /* off the sockets */
-}
-
 /* Whether this thread's core was taken from it since it was asked last. */
 static bool was_preempted(void)
 {
@@ -69,8 +57,29 @@ static bool is_polling(struct lane *lane, uint64_t now)
 }
 
 /*
- * Packets in or out of a socket take longer than a gap between polls may: what the verb took is
- * none. Any other is left as soon as it was entered, for a look at the clock is a part of its cost.
+ * A poll begins. Who has polled for long enough is the lane's poller, under the lock or not: its
+ * holder, who copies for another, may be the one that is to leave that to us.
+ */
+static void note_poll(struct lane *lane, uint64_t now)
+{
+	bool is_one_of_many = is_polling(lane, now);
+	uint64_t since = atomic_load_explicit(&lane->polling_since, memory_order_relaxed);
+	clockid_t clock;
+
+	if (!is_one_of_many || atomic_load_explicit(&lane->has_poller, memory_order_relaxed) ||
+	    now <= since + atomic_load_explicit(&lane->patience, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&lane->poller_since, now, memory_order_relaxed);
+	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+		atomic_store_explicit(&lane->poller_clock, clock, memory_order_relaxed);
+	atomic_store(&lane->has_poller, true);
+	lane_kick(lane); /* off the sockets */
+}
+
+/*
+ * Packets in or out of a socket, and long copies, take longer than a gap between polls may: what
+ * the verb took is none. Any other is left as soon as it was entered, for a look at the clock is a
+ * part of its cost.
  */
 void lane_leave(struct lane *lane, bool took_long)
 {
@@ -138,29 +147,35 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 {
 	uint64_t now = lane_now();
 	unsigned int count;
-	bool did, was_ready, has_assisted;
+	bool did, was_ready, took_long;
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return false;
-	did = is_polling(lane, now);
+	note_poll(lane, now);
 	if (!lane_trylock(lane)) {
 		*spent += 1; /* its holder may wait for this very core */
 		return false;
 	}
-	if (did && !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
-	    now > atomic_load_explicit(&lane->polling_since, memory_order_relaxed) + lane->patience)
-		become_poller(lane, now);
 	was_ready = lane->ready;
 	count = intake_look(lane, now, spent);
-	has_assisted = samehost_assist(lane->samehost, lane->engine->reachable.directory);
+	took_long = samehost_assist(lane->samehost, lane->engine->reachable.directory);
 	lane->is_answering_later = may_answer_later(lane, count, was_ready, cq);
 	if (may_be_last(lane, count, cq))
 		lane_let_it_call(lane);
 	lane_take_posted(lane);
-	did = (!lane->is_answering_later && lane_run(lane, now)) || count || has_assisted;
+	did = (!lane->is_answering_later && lane_run(lane, now)) || count || took_long;
+	took_long |= count > FEW_PACKETS || lane_has_copied(lane);
 	lane_unlock(lane);
-	lane_leave(lane, count > FEW_PACKETS || has_assisted);
+	lane_leave(lane, took_long);
 	return did;
+}
+
+void lane_look_too(struct lane *lane, uint64_t began)
+{
+	unsigned int spent = 0;
+
+	note_poll(lane, began);
+	intake_look(lane, lane_now(), &spent);
 }
 
 void lane_will_sleep(struct lane *lane)

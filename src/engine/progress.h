@@ -61,6 +61,10 @@ void lane_let_it_call(struct lane *lane);
 /* A program's verb ends, the lock let go. */
 void lane_leave(struct lane *lane, bool took_long);
 
+/* A post has copied for so long that it looks at what came in meanwhile, as a poll does: a program
+ * may post for long before it polls. */
+void lane_look_too(struct lane *lane, uint64_t began);
+
 /* All that neighbours have sent through shared memory. */
 void lane_take_near(struct lane *lane);
 

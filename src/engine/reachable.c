@@ -230,6 +230,7 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	struct lane *lane = qp->seat->lane;
 	enum reach_result result;
 
+	lane->copied += op->bytes;
 	if (op->is_fetch || samehost_is_common(lane->samehost, question->dest_qpn, op->rkey))
 		return samehost_reach(lane->samehost, question, op);
 	if (op->is_prompt || is_in_stream(&lane->stream, op))

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 
 #include "contact.h"
+#include "device/cq.h"
 
 enum { LARGE = (3 << 20) + 5, REGION = 4 << 20 };
 
@@ -286,6 +287,87 @@ static void what_is_long_is_done_by_both_where_the_target_polls(void **state)
 		/* both have to have a core at once, which a busy machine may not give them */
 	} while (!told.assists && seconds() < until);
 	assert_int_equal(counted(&end)->sent_packets, packets);
+	ibv_dereg_mr(mr);
+	end_destroy(&end);
+	stop();
+}
+
+enum { WRITES = 16, LONG = 1 << 20, LEFT = 5 /* times */ };
+
+static bool has_poller(const struct end *end)
+{
+	return atomic_load(&qp_of(end->qp)->seat->lane->has_poller);
+}
+
+/* Completions that nobody has polled for. */
+static unsigned int waiting(const struct end *end)
+{
+	return atomic_load(&cq_of(end->cq)->count);
+}
+
+/* There is more to do, and for now nobody does it. */
+static bool is_left_alone(const struct end *end)
+{
+	unsigned int before = waiting(end);
+	double until = seconds() + 0.0003;
+
+	while (seconds() < until)
+		;
+	return before < WRITES && waiting(end) == before;
+}
+
+/* So many long WRITEs by each call, and no poll. */
+static void post_writes(struct end *end, const struct contact *peer, struct ibv_mr *mr, int list)
+{
+	struct ibv_sge sge = {(uintptr_t)mr->addr, LONG, mr->lkey};
+	struct ibv_send_wr wrs[WRITES];
+
+	for (int i = 0; i < list; i++) {
+		wrs[i] = make_send(IBV_WR_RDMA_WRITE, &sge);
+		wrs[i].next = i + 1 < list ? &wrs[i + 1] : NULL;
+		wrs[i].wr.rdma.remote_addr = peer->addrs[PLAIN];
+		wrs[i].wr.rdma.rkey = peer->rkeys[PLAIN];
+	}
+	for (int i = 0; i < WRITES; i += list)
+		post_send_wr(end, wrs);
+}
+
+static void take_writes(const struct end *end)
+{
+	for (int i = 0; i < WRITES; i++)
+		assert_wc(next_wc(end->cq), 0x5e4d, IBV_WC_SUCCESS);
+}
+
+/*
+ * Who posts what takes long need not poll in between to be the lane's poller, and then the lane's
+ * thread leaves to him what a post has left; until he does not come any more.
+ */
+static void long_copies_are_the_posters(void **state)
+{
+	double until = seconds() + PATIENCE_S;
+	struct contact peer;
+	int left = 0;
+	struct ibv_mr *mr;
+	struct end end;
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	mr = ibv_reg_mr(pd, pages(LONG), LONG, IBV_ACCESS_LOCAL_WRITE);
+	until_reached(&end, &peer);
+	/* others may have the core for that long: it counts what went as it should */
+	while (left < LEFT && seconds() < until) {
+		bool is_poller;
+
+		post_writes(&end, &peer, mr, 1);
+		is_poller = has_poller(&end);
+		take_writes(&end);
+		post_writes(&end, &peer, mr, WRITES);
+		left += is_left_alone(&end) && is_poller;
+		while (waiting(&end) < WRITES && seconds() < until)
+			usleep(1000);
+		take_writes(&end);
+	}
+	assert_int_equal(left, LEFT);
 	ibv_dereg_mr(mr);
 	end_destroy(&end);
 	stop();
@@ -699,6 +781,7 @@ int main(void)
 	    TEST(who_sees_the_last_word_sees_all),
 	    TEST(a_long_one_behind_packets_is_reached_too),
 	    TEST(what_is_long_is_done_by_both_where_the_target_polls),
+	    TEST(long_copies_are_the_posters),
 	    TEST(a_target_that_is_killed_meanwhile_is_given_up),
 	    TEST(not_where_that_is_off),
 	    TEST(nor_where_the_target_is_undumpable),
