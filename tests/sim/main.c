@@ -6,6 +6,7 @@
  *
  *	--hostile	forged packets among the real ones (see model.c)
  *	--express	small SENDs and ACKs go as records of the express path
+ *	--offers	long SENDs are fetched from their sender's memory
  *	-k		go on after a failure
  *	-q		say nothing but failures
  */
@@ -23,7 +24,7 @@ static struct statistics total;
 static uint64_t virtual_time;
 static const char *program_name;
 static int verbose, quiet;
-static bool is_hostile, has_express;
+static bool is_hostile, has_express, has_offers;
 
 static void add_statistics(const struct statistics *stats)
 {
@@ -40,6 +41,7 @@ static int run_seed(uint64_t seed)
 	world_make(&world, seed, verbose);
 	world.weather.is_hostile = is_hostile;
 	world.weather.has_express = has_express;
+	world.weather.has_offers = has_offers;
 	if (!setjmp(world.failed)) {
 		program_make(&world);
 		world_run(&world);
@@ -53,9 +55,10 @@ static int run_seed(uint64_t seed)
 	trace_ends(&world);
 	world_end(&world);
 	fflush(stdout);
-	printf("seed %llu failed: %s\n  replay: %s%s%s --seed %llu -v\n", (unsigned long long)seed,
-	       world.failure, program_name, is_hostile ? " --hostile" : "",
-	       has_express ? " --express" : "", (unsigned long long)seed);
+	printf("seed %llu failed: %s\n  replay: %s%s%s%s --seed %llu -v\n",
+	       (unsigned long long)seed, world.failure, program_name,
+	       is_hostile ? " --hostile" : "", has_express ? " --express" : "",
+	       has_offers ? " --offers" : "", (unsigned long long)seed);
 	fflush(stdout);
 	return 1;
 }
@@ -107,7 +110,7 @@ static void report(uint64_t count, uint64_t failures)
 	       "doubled, %llu late, %llu corrupted, %llu overflowed, %llu forged), %llu sends, "
 	       "%llu receives, "
 	       "%llu failed on purpose or by the link, %llu flushed; %llu records, %llu taken "
-	       "without a turn, %llu ACKs behind another\n",
+	       "without a turn, %llu ACKs behind another; %llu pieces fetched, %llu not\n",
 	       (unsigned long long)count, (unsigned long long)failures, virtual_time / 1e9,
 	       (unsigned long long)total.packets, (unsigned long long)total.dropped,
 	       (unsigned long long)total.duplicated, (unsigned long long)total.reordered,
@@ -115,7 +118,8 @@ static void report(uint64_t count, uint64_t failures)
 	       (unsigned long long)total.forged, (unsigned long long)total.sends,
 	       (unsigned long long)total.recvs, (unsigned long long)total.failed,
 	       (unsigned long long)total.flushed, (unsigned long long)total.expressed,
-	       (unsigned long long)total.glanced, (unsigned long long)total.together);
+	       (unsigned long long)total.glanced, (unsigned long long)total.together,
+	       (unsigned long long)total.fetched, (unsigned long long)total.unfetched);
 }
 
 static int usage(void)
@@ -127,10 +131,13 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-	    {"seeds", required_argument, NULL, 's'},  {"seed", required_argument, NULL, 'n'},
-	    {"corpus", required_argument, NULL, 'c'}, {"hostile", no_argument, NULL, 'h'},
-	    {"express", no_argument, NULL, 'e'},      {0}};
+	static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
+						{"seed", required_argument, NULL, 'n'},
+						{"corpus", required_argument, NULL, 'c'},
+						{"hostile", no_argument, NULL, 'h'},
+						{"express", no_argument, NULL, 'e'},
+						{"offers", no_argument, NULL, 'o'},
+						{0}};
 	unsigned long long first = 1, last = 0, failures = 0, seed;
 	const char *corpus = NULL;
 	bool keep_going = false;
@@ -154,6 +161,9 @@ int main(int argc, char **argv)
 			break;
 		case 'e':
 			has_express = true;
+			break;
+		case 'o':
+			has_offers = true;
 			break;
 		case 'v':
 			verbose = 1;
@@ -186,5 +196,5 @@ int main(int argc, char **argv)
 	}
 	if (!quiet)
 		report(seed - first, failures);
-	return failures ? 1 : 0;
+	return failures || (has_offers && seed - first > 9 && !total.fetched);
 }

@@ -48,7 +48,7 @@ bool world_is_lossy(const struct world *world)
 	return weather->loss || weather->corrupt || weather->rx_limit < 1 << 20;
 }
 
-static struct node *node_of_gid(struct world *world, const union ibv_gid *gid)
+struct node *node_of_gid(struct world *world, const union ibv_gid *gid)
 {
 	for (int i = 0; i < world->node_count; i++)
 		if (!memcmp(&world->nodes[i].gid, gid, sizeof(*gid)))
@@ -197,7 +197,8 @@ static void watch_leaving(struct parcel *parcel, const struct wire_packet *packe
 
 	if (!stream)
 		return;
-	sim_check(stream->world, packet->payload_length <= stream->mtu, "payload over the MTU");
+	sim_check(stream->world, packet->payload_length <= stream->mtu || flags & OPF_OFFER,
+		  "payload over the MTU");
 	sim_check(
 	    stream->world, !(flags & OPF_PAYLOAD_MTU) || packet->payload_length == stream->mtu,
 	    "a first or middle packet of %u bytes at MTU %u", packet->payload_length, stream->mtu);
@@ -218,12 +219,16 @@ static void progress(struct endpoint *stream, uint32_t upto)
 	stream->rnr_naks = stream->rnr_tries = 0;
 }
 
-/* What left before the first NAK came may bring another one, which finds the requester waiting. */
+/*
+ * What left before the first NAK came may bring another one, which finds the requester waiting. And
+ * behind long READs one may say first that their answers are lost, which is not seen from here
+ * where the requester had kept some of them.
+ */
 static void watch_rnr(struct endpoint *stream)
 {
 	const struct weather *weather = &stream->world->weather;
 	bool is_plain = !weather->duplicate && !weather->reorder && !weather->is_hostile &&
-			!weather->has_express;
+			!weather->has_express && !weather->has_offers;
 
 	if (++stream->rnr_naks > stream->most_rnr_naks)
 		stream->most_rnr_naks = stream->rnr_naks;

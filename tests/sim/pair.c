@@ -58,6 +58,8 @@ void endpoint_destroy_qp(struct endpoint *end)
 	int error = qp_unlist(qp);
 
 	sim_check(end->world, !error, "qp_unlist: %s", strerror(error));
+	if (qp->is_published)
+		near_withdraw_qp(qp->adapter, qp);
 	seat_leave(qp);
 	end->qp = NULL;
 	transport_free_qp(qp);

@@ -33,6 +33,8 @@ static uint32_t choose_length(struct endpoint *end, uint32_t most)
 
 	if (end->world->weather.has_express && rng_chance(rng, 8000))
 		return rng_below(rng, (most < 300 ? most : 300) + 1);
+	if (end->world->weather.has_offers && most > OFFERED_FROM && rng_chance(rng, 6000))
+		return rng_between(rng, OFFERED_FROM, most);
 	switch (rng_below(rng, 8)) {
 	case 0:
 		length = 0;

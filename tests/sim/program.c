@@ -99,6 +99,10 @@ static void choose_pair_size(struct world *world, struct endpoint *a, struct end
 		most = rng_between(rng, 20000, 90000);
 		few = 12;
 	}
+	if (world->weather.has_offers && a->type == IBV_QPT_RC && rng_chance(rng, 6000)) {
+		most = rng_between(rng, OFFERED_FROM, 3 * OFFERED_FROM);
+		few = 40;
+	}
 	for (int i = 0; i < 2; i++) {
 		struct endpoint *end = i ? b : a;
 

@@ -6,6 +6,7 @@
  *
  *	world.c    time and events; the host that an adapter asks for turns
  *	net.c      the link and its faults; what it learns by watching
+ *	near.c     nodes that reach each other's memory, for what is offered
  *	arena.c    a node's memory, its shadow, and which bytes are in flux
  *	model.c    what each completion must be, and what memory must hold
  *	spans.c    local buffers
@@ -49,6 +50,8 @@ enum {
 	MAX_LIST = 6, /* work requests in one call */
 	MAX_OUTSTANDING_READS = 512,
 	SEEN_ANSWERS = 1 << 13, /* PSNs */
+	SHOWN_MAX = 512,
+	OFFERED_FROM = 64 << 10,
 };
 
 #define US  1000ull
@@ -337,6 +340,9 @@ struct node {
 	uint64_t same_time; /* steps without time going on */
 	uint64_t last_step;
 	uint64_t line_free, last_arrival[MAX_NODES];
+	const struct mr *shown_mrs[SHOWN_MAX]; /* what others may fetch from (near.c), */
+	const struct qp *shown_qps[SHOWN_MAX]; /* and who they fetch it for */
+	uint32_t shown_mr_count, shown_qp_count;
 	struct node *line_of; /* the node whose line it sends by: its own, or one that is shared */
 };
 
@@ -358,6 +364,7 @@ struct weather {
 	uint32_t batch, step_delay;
 	bool is_hostile;
 	bool has_express; /* small SENDs and ACKs go as records, over the same link */
+	bool has_offers;  /* long SENDs are fetched from the sender's memory (near.c) */
 	bool no_mercy;	  /* no limit on losses in a row */
 };
 
@@ -373,8 +380,9 @@ struct event {
 struct statistics {
 	uint64_t packets, dropped, duplicated, reordered, corrupted, overflowed, forged;
 	uint64_t expressed, glanced, together; /* records; those taken without a turn; of ACKs */
-	uint64_t crowded, marked; /* no room in the line's queue; a mark that it is long */
-	uint64_t longest_queue;	  /* bytes */
+	uint64_t crowded, marked;    /* no room in the line's queue; a mark that it is long */
+	uint64_t longest_queue;	     /* bytes */
+	uint64_t fetched, unfetched; /* pieces of offers; refused, or half done */
 	uint64_t sends, recvs, failed, flushed, payload;
 };
 
@@ -404,6 +412,14 @@ struct world {
 	jmp_buf failed;
 	char failure[512];
 };
+
+/* near.c */
+bool near_publish_mr(struct adapter *adapter, const struct mr *mr);
+void near_withdraw_mr(struct adapter *adapter, const struct mr *mr);
+bool near_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access);
+void near_withdraw_qp(struct adapter *adapter, const struct qp *qp);
+bool near_is_reached(const struct qp *qp);
+enum reach_result near_reach(struct qp *qp, const struct reach_op *op);
 
 /* world.c */
 void world_make(struct world *world, uint64_t seed, int verbose);
@@ -443,6 +459,7 @@ void net_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_
 void net_arrive(void *parcel, uint64_t value); /* the event */
 /* Called as a packet is handed to its receiver. */
 void net_arrived(struct node *node, struct parcel *parcel);
+struct node *node_of_gid(struct world *world, const union ibv_gid *gid);
 struct endpoint *endpoint_of_qpn(struct world *world, const struct node *node, uint32_t qpn);
 
 /* trace.c: one line each, printed with -v */

@@ -173,6 +173,19 @@ static const struct adapter_host host = {
     .random = host_random,
 };
 
+static const struct adapter_host near_host = {
+    .schedule = host_schedule,
+    .cq_event = host_cq_event,
+    .async_event = host_async_event,
+    .random = host_random,
+    .publish_mr = near_publish_mr,
+    .withdraw_mr = near_withdraw_mr,
+    .publish_qp = near_publish_qp,
+    .withdraw_qp = near_withdraw_qp,
+    .reach = near_reach,
+    .is_reached = near_is_reached,
+};
+
 const char *sim_in_verb;
 
 /* ---- a node's turn ---- */
@@ -446,7 +459,8 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 	snprintf(name, sizeof(name), "sim%d", node->index);
 	sim_check(world,
 		  !adapter_init(&node->adapter, name, htobe64(0x0200000000000001 + node->index),
-				node->index + 1, &host, node),
+				node->index + 1, world->weather.has_offers ? &near_host : &host,
+				node),
 		  "adapter_init");
 	make_gid(node, is_ipv6);
 	port_set_link(&node->adapter, IBV_PORT_ACTIVE, 9000, 100000);
