@@ -38,30 +38,23 @@ bool offer_may(const struct qp *qp, const struct send_wqe *wqe)
 static uint32_t find_pieces(const struct qp *qp, const struct send_wqe *wqe, uint64_t skipped,
 			    uint64_t bytes, struct reth pieces[MAX_SGE])
 {
+	struct sge_part part = {.offset = skipped, .length = bytes};
+	struct sge_list list = wqe_list(qp, wqe);
+	struct ibv_sge piece;
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < wqe->num_sge && bytes; i++) {
-		const struct ibv_sge *sge = &wqe->sge[i];
-		uint64_t length = sge->length;
-		const struct mr *mr;
+	while (sge_part_next(&list, &part, &piece)) {
+		const struct mr *mr = mr_find(qp->adapter, piece.lkey);
 		char *place;
 
-		if (skipped >= length) {
-			skipped -= length;
-			continue;
-		}
-		length = length - skipped < bytes ? length - skipped : bytes;
-		mr = mr_find(qp->adapter, sge->lkey);
 		if (!mr ||
-		    mr_resolve_local(qp->adapter, qp->pd, sge->lkey, sge->addr + skipped, length, 0,
+		    mr_resolve_local(qp->adapter, qp->pd, piece.lkey, piece.addr, piece.length, 0,
 				     &place) ||
 		    !place)
 			return 0;
-		pieces[count++] = (struct reth){sge->addr + skipped, mr->rkey, (uint32_t)length};
-		bytes -= length;
-		skipped = 0;
+		pieces[count++] = (struct reth){piece.addr, mr->rkey, piece.length};
 	}
-	return bytes ? 0 : count;
+	return part.length ? 0 : count;
 }
 
 static bool put(struct qp *qp, const struct send_wqe *wqe, uint8_t flags, const struct reth *pieces,

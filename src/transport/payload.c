@@ -110,29 +110,42 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 	return REASON_NONE;
 }
 
+bool sge_part_next(const struct sge_list *list, struct sge_part *part, struct ibv_sge *piece)
+{
+	while (part->index < list->count && part->length) {
+		const struct ibv_sge *sge = &list->sge[part->index++];
+		uint64_t left;
+
+		if (part->offset >= sge->length) {
+			part->offset -= sge->length;
+			continue;
+		}
+		left = sge->length - part->offset;
+		left = left < part->length ? left : part->length;
+		*piece = (struct ibv_sge){sge->addr + part->offset, (uint32_t)left, sge->lkey};
+		part->length -= left;
+		part->offset = 0;
+		return true;
+	}
+	return false;
+}
+
 bool payload_find(const struct sge_list *list, unsigned int need, uint64_t offset, uint64_t length,
 		  struct iovec *pieces, uint32_t *count)
 {
-	*count = 0;
-	for (uint32_t i = 0; i < list->count && length; i++) {
-		const struct ibv_sge *sge = &list->sge[i];
-		uint64_t piece = sge->length;
-		char *place;
+	struct sge_part part = {.offset = offset, .length = length};
+	struct ibv_sge piece;
+	char *place;
 
-		if (offset >= piece) {
-			offset -= piece;
-			continue;
-		}
-		piece = piece - offset < length ? piece - offset : length;
-		if (mr_resolve_local(list->adapter, list->pd, sge->lkey, sge->addr + offset, piece,
+	*count = 0;
+	while (sge_part_next(list, &part, &piece)) {
+		if (mr_resolve_local(list->adapter, list->pd, piece.lkey, piece.addr, piece.length,
 				     need, &place) ||
 		    !place)
 			return false;
-		pieces[(*count)++] = (struct iovec){place, piece};
-		length -= piece;
-		offset = 0;
+		pieces[(*count)++] = (struct iovec){place, piece.length};
 	}
-	return length == 0;
+	return part.length == 0;
 }
 
 enum reason payload_check(const struct sge_list *list, unsigned int need)

@@ -51,6 +51,16 @@ enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *c
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length);
 
+/* What is left of a part of a list, in bytes; all zero but these two at first. */
+struct sge_part {
+	uint64_t offset, length;
+	uint32_t index; /* the element that the offset counts from */
+};
+
+/* Takes from it what lies in the next element. False where nothing is left, of it (no length any
+ * more) or of the list. */
+bool sge_part_next(const struct sge_list *list, struct sge_part *part, struct ibv_sge *piece);
+
 /* Where `length` bytes at `offset` lie, in as many pieces as the list has at most. False where
  * there is something to say about a key, or no memory. */
 bool payload_find(const struct sge_list *list, unsigned int need, uint64_t offset, uint64_t length,
