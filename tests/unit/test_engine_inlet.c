@@ -22,21 +22,9 @@
 #include "engine/lane.h"
 #include "engine/steer.h"
 #include "link/udp_link.h"
-#include "own_network.h"
+#include "loopback.h"
 
 enum { SLOTS = 3 };
-
-static union ibv_gid ipv4_a, ipv4_b, ipv6;
-static uint32_t loopback;
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid = {0};
-
-	if (inet_pton(AF_INET6, text, gid.raw) != 1)
-		abort();
-	return gid;
-}
 
 /* A host's group: QP 1's socket, then one a slot, one lane each. */
 struct host {
@@ -368,13 +356,7 @@ int main(void)
 	    cmocka_unit_test(test_an_inlet_goes_with_the_address),
 	};
 
-	if (!own_network())
+	if (!loopback_network())
 		return OWN_NETWORK_NONE;
-	if (interface_up("lo") < 0)
-		perror("loopback up");
-	loopback = if_nametoindex("lo");
-	ipv4_a = gid_of("::ffff:127.0.0.1");
-	ipv4_b = gid_of("::ffff:127.0.0.2");
-	ipv6 = gid_of("::1");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,22 +18,10 @@
 #include <stdlib.h>
 
 #include "link/udp_link.h"
-#include "own_network.h"
+#include "loopback.h"
 #include "wire/parse.h"
 
 enum { DEST_QP = 0x050010, OTHER_QP = 0x060010, PAYLOAD = 8, WAIT_MS = 2000 };
-
-static union ibv_gid ipv4_a, ipv4_b, ipv6;
-static uint32_t loopback;
-
-static union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid = {0};
-
-	if (inet_pton(AF_INET6, text, gid.raw) != 1)
-		abort();
-	return gid;
-}
 
 /* What has been taken in. */
 struct taken {
@@ -553,13 +541,7 @@ int main(void)
 	    cmocka_unit_test(test_a_terse_receiver_takes_whatever_a_path_sends),
 	};
 
-	if (!own_network())
+	if (!loopback_network())
 		return OWN_NETWORK_NONE;
-	if (interface_up("lo") < 0)
-		perror("loopback up");
-	loopback = if_nametoindex("lo");
-	ipv4_a = gid_of("::ffff:127.0.0.1");
-	ipv4_b = gid_of("::ffff:127.0.0.2");
-	ipv6 = gid_of("::1");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,13 +15,12 @@
 #include <unistd.h>
 
 #include "link/udp_link.h"
-#include "own_network.h"
+#include "loopback.h"
 #include "wire/parse.h"
 
 enum { KEPT_MAX = 1024, DEST_QP = 0x050011, LANE = 3, WAIT_MS = 2000 };
 
-static union ibv_gid ipv4_a, ipv4_b, ipv6, ipv4_group, ipv6_group;
-static uint32_t loopback;
+static union ibv_gid ipv4_group, ipv6_group;
 
 /* What udp_receive() delivered. */
 static struct kept {
@@ -29,15 +28,6 @@ static struct kept {
 	uint8_t bytes[PACKET_BYTES_MAX];
 } kept[KEPT_MAX];
 static int kept_count;
-
-static inline union ibv_gid gid_of(const char *text)
-{
-	union ibv_gid gid = {0};
-
-	if (inet_pton(AF_INET6, text, gid.raw) != 1)
-		abort();
-	return gid;
-}
 
 static inline void keep(const struct packet *packet, void *data)
 {
@@ -156,14 +146,8 @@ static inline struct udp_counters counters_of(const struct udp_link *link)
 /* False if there is no network to be had. */
 static inline bool pair_network(void)
 {
-	if (!own_network())
+	if (!loopback_network())
 		return false;
-	if (interface_up("lo") < 0)
-		perror("loopback up");
-	loopback = if_nametoindex("lo");
-	ipv4_a = gid_of("::ffff:127.0.0.1");
-	ipv4_b = gid_of("::ffff:127.0.0.2");
-	ipv6 = gid_of("::1");
 	ipv4_group = gid_of("::ffff:239.1.2.3");
 	ipv6_group = gid_of("ff02::4791");
 	return true;
