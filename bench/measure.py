@@ -184,7 +184,7 @@ def free_port():
 
 def iterations(size):
     """perftest does not warm up, as UCX does: the first milliseconds of a process are to count for little."""
-    return 5000 if size >= MIB else 12000 if size >= 65536 else 20000
+    return 5000 if size >= MIB else 12000 if size >= 65536 else 100000
 
 
 def latency(operation, size, *options, **settings):
@@ -370,6 +370,10 @@ def of_peers():
     yield peer("ucx-put-lat", "UCX put 8 B into shared memory", "ns", ("host",), ucx("ucp_put_lat", 8, 50000, 1, 1000), UCX)
     yield peer("ucx-am-rate", "UCX active message 8 B, messages a second", "1/s", ("host",), ucx("ucp_am_bw", 8, 500000, 7, 1), UCX)
     yield peer("ucx-am-bw", "UCX active message 1 MiB", "B/s", ("host",), ucx("ucp_am_bw", MIB, 1000, 5, MIB), UCX)
+    # as SEND, into the receiver's buffer; an active message is looked at where it arrived
+    for size in SIZES[:-1]:
+        yield peer("ucx-tag-bw/%d" % size, "UCX tagged message " + size_name(size), "B/s", ("host",),
+                   ucx("tag_bw", size, 50000, 5, MIB), UCX)
     # private memory of the other process, by process_vm_writev(), as strace shows; and memory that UCX made shared
     yield peer("ucx-cma-bw", "UCX put over cma, 1 MiB", "B/s", ("host",),
                ucx("put_bw", MIB, 2000, 5, MIB, options=("-d", "memory", "-x", "cma", "-D", "zcopy")), UCX)

@@ -51,6 +51,7 @@ SECTIONS = (
         Comparison("shared-write-bw/%d" % measure.MIB, "memcpy/%d" % measure.MIB, .9),
         Comparison("shared-write-bw/%d" % measure.MIB, "ucx-posix-bw", .9),
         Comparison("send-bw/%d" % measure.MIB, "ucx-am-bw", 1),
+        *(Comparison("send-bw/%d" % size, "ucx-tag-bw/%d" % size, 1) for size in measure.SIZES[:-1]),
     )),
     Section("between two processes, over UDP as between hosts", (
         Comparison("udp-send-lat/8", "udp-lat/8", 1.25),
