@@ -7,6 +7,7 @@
 
 enum {
 	SHARED_NS = 5000,
+	SHARED_TIMES = 4, /* as long as a yield takes here that nobody used */
 	SHARED_YIELDS = 4,
 	PATIENCE_NS = 2000000,
 	PATIENCE_MAX_NS = 1 << 30,
@@ -15,10 +16,14 @@ enum {
 
 static bool is_shared(struct perch *perch, uint64_t took)
 {
-	if (took < SHARED_NS)
+	if (!perch->least || took < perch->least)
+		perch->least = took;
+	if (yield_was_long(took))
+		return true;
+	if (took < SHARED_NS || took < SHARED_TIMES * perch->least)
 		perch->shared = 0;
 	else
-		perch->shared += yield_was_long(took) ? SHARED_YIELDS : 1;
+		perch->shared++;
 	return perch->shared >= SHARED_YIELDS;
 }
 

@@ -17,6 +17,7 @@
 /* A thread's. Zeroed at first. */
 struct perch {
 	uint32_t shared; /* yields in a row that somebody used */
+	uint64_t least;	 /* that a yield took; on an emulated processor that is long */
 	uint64_t left;	 /* when it left a core last */
 	uint64_t patience;
 };

@@ -44,9 +44,21 @@ static void a_core_that_others_use_is_left(void **state)
 	struct perch perch = {0};
 	uint64_t now = MS;
 
+	assert_int_equal(leaves(&perch, &now, 1, US), 0);
 	assert_int_equal(leaves(&perch, &now, 3, 20 * US), 0);
 	assert_int_equal(leaves(&perch, &now, 1, 20 * US), 1);
 	assert_int_equal(leaves(&perch, &now, 1000, US), 0);
+}
+
+/* On an emulated processor, say. */
+static void where_any_yield_takes_long_it_tells_nothing(void **state)
+{
+	struct perch perch = {0};
+	uint64_t now = MS;
+
+	assert_int_equal(leaves(&perch, &now, 1, 6 * US), 0);
+	assert_int_equal(leaves(&perch, &now, 100000, 20 * US), 0);
+	assert_int_equal(leaves(&perch, &now, 4, 30 * US), 1);
 }
 
 static void to_who_computes_it_yields_once(void **state)
@@ -62,6 +74,7 @@ static void where_all_cores_are_used_it_leaves_ever_more_rarely(void **state)
 	struct perch perch = {0};
 	uint64_t now = MS;
 
+	assert_int_equal(leaves(&perch, &now, 1, US), 0);
 	assert_in_range(leaves(&perch, &now, 100000, 20 * US), 5, 12); /* two seconds */
 	assert_in_range(leaves(&perch, &now, 1000000, 20 * US), 5, 20);
 }
@@ -72,6 +85,7 @@ static void where_it_was_better_elsewhere_it_leaves_as_soon_as_ever(void **state
 	struct perch perch = {0};
 	uint64_t now = MS;
 
+	assert_int_equal(leaves(&perch, &now, 1, US), 0);
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(leaves(&perch, &now, 4, 20 * US), 1);
 		assert_int_equal(leaves(&perch, &now, 20000, US), 0);
@@ -116,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_core_of_its_own_is_kept),
 	    cmocka_unit_test(a_core_that_others_use_is_left),
+	    cmocka_unit_test(where_any_yield_takes_long_it_tells_nothing),
 	    cmocka_unit_test(to_who_computes_it_yields_once),
 	    cmocka_unit_test(where_all_cores_are_used_it_leaves_ever_more_rarely),
 	    cmocka_unit_test(where_it_was_better_elsewhere_it_leaves_as_soon_as_ever),
