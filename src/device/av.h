@@ -25,7 +25,8 @@ struct av {
 	bool is_doubted;      /* something was not answered: the way it went may be no good */
 	uint16_t carrier_max; /* longest packet that may have an ACK before it; 0: the peer is not
 				 known to be ours, so none */
-	uint16_t answers;     /* so often something was answered that had not gone again */
+	uint16_t rounds;      /* so often was all answered that had left by the time before, and
+				 nothing had gone again: two more, and what left now has come */
 };
 
 static inline bool gid_is_same(const union ibv_gid *a, const union ibv_gid *b)

@@ -132,12 +132,19 @@ static void end_exchange(struct inlet *inlet)
 	exchange_ended(&inlet->exchange);
 }
 
+/*
+ * What is others' says nothing of who talks to us. Without the steering program it may come here
+ * for as long as theirs has no inlet, and ours to them.
+ */
 static enum inlet_step count(struct lane *lane, struct source *source, const struct batch *batch)
 {
 	struct inlet *inlet = &lane->inlet;
 	enum inlet_step step = INLET_STAYS;
-	bool goes_on = exchange_goes_on(&inlet->exchange, batch->is_turn), may_be_terse;
+	bool goes_on, may_be_terse;
 
+	if (batch->is_others && source != &inlet->source)
+		return INLET_STAYS;
+	goes_on = exchange_goes_on(&inlet->exchange, batch->is_turn);
 	if (inlet->is_terse && !goes_on)
 		end_exchange(inlet);
 	if (source == &inlet->source) {

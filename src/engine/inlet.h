@@ -34,6 +34,7 @@ struct caller {
 struct batch {
 	struct caller caller; /* who sent the first, if that is known */
 	bool is_misled;	      /* some of it was for another lane or process */
+	bool is_others;	      /* all of it */
 	bool is_turn;	      /* it was one packet, an ACK and a message (exchange.h) */
 };
 

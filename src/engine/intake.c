@@ -131,6 +131,7 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 	if (!source->is_shared)
 		lane->hot = source;
 	in.batch.is_turn = count == 1 && in.taken == 2;
+	in.batch.is_others = in.batch.is_misled && !in.taken;
 	count += inlet_mind(lane, source, &in.batch, deliver, &in);
 	touched(&in, NULL);
 	return (unsigned int)count;

@@ -51,11 +51,11 @@ enum {
 	PATH_DOUBT = 4,
 	PATH_DOUBT_AGAIN = 4,
 	PATH_DOUBT_OLD = 4,
-	/* A path works if so often something of one QP was answered without a doubt: of so many
-	 * answers in a row one is to what went by the path. Where nothing is answered to us, as to
-	 * who only receives, so many runs that nobody doubted say the same: more than a window of
-	 * the peer's asks for. */
-	PATH_ANSWERS = 32,
+	/* A path works if so many rounds of one QP (av.h) passed without a doubt: what went by it
+	 * when the first one ended has come. Where nothing is answered to us, as to who only
+	 * receives, so many runs that nobody doubted say the same: more than a window of the peer's
+	 * asks for. */
+	PATH_ROUNDS = 2,
 	PATH_RUNS = 256,
 	PATH_SETBACKS = 3, /* in a row */
 };
@@ -91,8 +91,8 @@ struct udp_path {
 	struct udp_way way;
 	uint32_t used;	   /* in this window */
 	uint32_t runs;	   /* since it was opened or doubted */
-	uint32_t witness;  /* the QP they lead to whose answers count, 0: the next one's */
-	uint16_t answers;  /* that its peer had had before */
+	uint32_t witness;  /* the QP they lead to whose rounds count, 0: the next one's */
+	uint16_t rounds;   /* that it had had before */
 	uint32_t setbacks; /* how often it was doubted since it was last seen to work */
 	bool has_worked;
 	bool is_doubted; /* it was with the last run */

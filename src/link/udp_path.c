@@ -187,10 +187,10 @@ static void count_run(struct udp_path *path, const struct av *av, uint32_t dest_
 	path->is_doubted = false;
 	if (!path->witness) {
 		path->witness = dest_qp;
-		path->answers = av->answers;
+		path->rounds = av->rounds;
 	}
 	if (path->runs >= PATH_RUNS ||
-	    (path->witness == dest_qp && (uint16_t)(av->answers - path->answers) >= PATH_ANSWERS)) {
+	    (path->witness == dest_qp && (uint16_t)(av->rounds - path->rounds) >= PATH_ROUNDS)) {
 		path->has_worked = true;
 		path->setbacks = path->runs = path->witness = 0;
 	}

@@ -21,7 +21,7 @@ void probe_start(struct qp *qp)
 {
 	struct probe *probe = &qp->requester->probe;
 
-	probe->until = qp->requester->psn;
+	probe->until = probe->round = qp->requester->psn;
 	probe->is_far = memcmp(&qp->av.sgid, &qp->av.dgid, sizeof(qp->av.sgid)) != 0;
 }
 
@@ -112,13 +112,25 @@ static void take_acknowledged(struct qp *qp, uint64_t now)
 	rtt_drop(rtt, count);
 }
 
+/* What went again may have gone another way than what is to be judged. */
+static void count_round(struct qp *qp)
+{
+	struct requester *requester = qp->requester;
+	struct probe *probe = &requester->probe;
+
+	if (!qp->av.is_doubted && psn_compare(requester->una, probe->round) < 0)
+		return;
+	qp->av.rounds += !qp->av.is_doubted;
+	qp->av.is_doubted = false;
+	probe->round = requester->end;
+}
+
 void probe_progressed(struct qp *qp, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	struct probe *probe = &requester->probe;
 
-	qp->av.answers += !qp->av.is_doubted;
-	qp->av.is_doubted = false;
+	count_round(qp);
 	if (rtt_is_timing(&probe->rtt))
 		take_acknowledged(qp, now);
 	if (probe->goes_again)

@@ -24,6 +24,7 @@ struct qp;
 struct probe {
 	uint64_t deadline; /* NO_DEADLINE: all that asked for an ACK has it */
 	uint32_t until;	   /* PSN behind the last packet that asked for one */
+	uint32_t round;	   /* and behind what had left when the last round ended */
 	uint32_t again;	   /* PSN; what is before goes for the second time, */
 	uint64_t again_since;
 	uint8_t tries;	 /* since the last progress */

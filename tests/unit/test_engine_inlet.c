@@ -238,6 +238,28 @@ static void test_who_nearly_all_comes_from_has_the_inlet(void **state)
 	inlet_end(&t);
 }
 
+/* Two processes each of which gets what is the other's, as chance may have it without the steering
+ * program, would otherwise do so for ever. */
+static void test_what_is_for_other_processes_does_not_count(void **state)
+{
+	const struct batch others = {.is_misled = true, .is_others = true};
+	struct inlet_test t;
+
+	if (!steer_is_wanted())
+		skip();
+	inlet_open(&t);
+	for (int i = 0; i < INLET_LOOK; i++) {
+		assert_false(is_open(&t));
+		inlet_mind(t.lane, &t.source, &others, deliver, NULL);
+		mind(&t, 1, 0);
+	}
+	assert_true(is_open(&t));
+	for (int i = 0; i < 2 * INLET_WINDOW; i++)
+		inlet_mind(t.lane, &t.source, &others, deliver, NULL);
+	assert_true(is_open(&t));
+	inlet_end(&t);
+}
+
 static void test_an_inlet_that_went_soon_is_tried_ever_later(void **state)
 {
 	struct inlet_test t;
@@ -350,6 +372,7 @@ int main(void)
 	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
 	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
 	    cmocka_unit_test(test_who_nearly_all_comes_from_has_the_inlet),
+	    cmocka_unit_test(test_what_is_for_other_processes_does_not_count),
 	    cmocka_unit_test(test_an_inlet_that_went_soon_is_tried_ever_later),
 	    cmocka_unit_test(test_an_inlet_that_is_misled_is_given_up_for_good),
 	    cmocka_unit_test(test_an_inlet_is_terse_as_long_as_there_is_an_exchange),

@@ -117,6 +117,39 @@ static void the_way_is_doubted_until_something_new_arrives(void **state)
 	assert_false(pair->b.qp->av.is_doubted);
 }
 
+/* What left while the one before was still to be answered, or while the way was doubted, is
+ * answered in a round that began then. */
+static void a_round_ends_when_all_before_it_is_answered(void **state)
+{
+	struct pair *pair = *state;
+	const struct av *av = &pair->a.qp->av;
+	uint16_t rounds;
+
+	begin(pair, 0);
+	rounds = av->rounds;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	side_turn(&pair->a);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 8);
+	pair_run(pair);
+	expect_soon(pair, 2);
+	assert_in_range((uint16_t)(av->rounds - rounds), 1, 2);
+	rounds = av->rounds;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 3, 0, 8);
+	pair_run(pair);
+	assert_int_equal((uint16_t)(av->rounds - rounds), 1);
+	side_expect(&pair->a, 3, IBV_WC_SUCCESS);
+	/* what went again ends the round without being one */
+	begin(pair, 1 << 0);
+	rounds = av->rounds;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	pair_run(pair);
+	expect_soon(pair, 1);
+	assert_int_equal(av->rounds, rounds);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 8);
+	pair_run(pair);
+	assert_int_equal((uint16_t)(av->rounds - rounds), 1);
+}
+
 /* Its NAK is lost, and it gives one only for a gap. */
 static void the_oldest_goes_next(void **state)
 {
@@ -308,6 +341,7 @@ int main(void)
 	    TEST_OF_STRANGERS(so_it_does_to_another_make),
 	    TEST_OF_STRANGERS(the_oldest_goes_next),
 	    TEST(the_way_is_doubted_until_something_new_arrives),
+	    TEST(a_round_ends_when_all_before_it_is_answered),
 	    TEST(a_lost_ack_is_asked_for),
 	    TEST_OF_STRANGERS(a_lost_ack_is_asked_for),
 	    TEST(the_last_response_is_asked_for),

@@ -437,16 +437,16 @@ static void test_a_path_endures_answers_that_come_late(void **state)
 	pair_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
 	for (int i = 0; i < 100; i++) {
-		for (int k = 0; k <= PATH_ANSWERS; k++, pair.av.answers++)
+		for (int k = 0; k <= PATH_ROUNDS; k++, pair.av.rounds++)
 			send_many(&pair, DEST_QP, 1);
 		set_back(&pair, 1);
 	}
 	set_back(&pair, 1);
-	for (int k = 0; k < PATH_ANSWERS; k++, pair.av.answers++)
+	for (int k = 0; k < PATH_ROUNDS; k++, pair.av.rounds++)
 		send_many(&pair, DEST_QP, 1);
 	/* another QP's: its peer may have had them before */
-	pair.av.answers += 1000;
-	send_many(&pair, DEST_QP + 4 * NEAR_PORTS, PATH_ANSWERS);
+	pair.av.rounds += 1000;
+	send_many(&pair, DEST_QP + 4 * NEAR_PORTS, PATH_ROUNDS);
 	send_doubted(&pair);
 	pair_close(&pair);
 }
