@@ -12,93 +12,11 @@
 
 #include "base/hot.h"
 #include "device/av.h"
-#include "device/limits.h"
-#include "link/assist.h"
-#include "link/reach.h"
-#include "link/ring.h"
-#include "link/samehost.h"
+#include "link/samehost_link.h"
 #include "wire/headers.h"
-
 enum {
 	BATCH_PACKETS = 64,	 /* from a channel at a time, so that answers leave in between, */
 	BATCH_BYTES = 256 << 10, /* and as much of what is fetched */
-	LOCALS_MAX = 64,
-	WANTED_MAX = 16,
-};
-
-/* How a RING_ADDRESS record looks. */
-struct channel_address {
-	union ibv_gid sgid, dgid;
-	uint32_t ifindex, flow_label;
-	uint8_t traffic_class, hop_limit;
-};
-
-_Static_assert(sizeof(struct channel_address) <= RING_SLOT_BYTES - 8, "fits one slot");
-
-/* What both sides map. The offering side sends on the first ring, and is the first. */
-struct channel_memory {
-	struct ring_memory rings[2];
-	struct channel_side {
-		/* of its visits to the other's memory (reach.h) */
-		_Alignas(64) atomic_uint hazard;
-		/* it waits for the other's hazard; until then the other stays away */
-		_Alignas(64) atomic_uint is_watching;
-		_Alignas(64) atomic_uint poller; /* samehost_poller(); 0: none has said so */
-		struct assist_board board;	 /* of its long copies */
-	} sides[2];
-};
-
-struct channel {
-	uint64_t number;
-	struct reach *reach; /* the other side's memory; NULL: not to be had */
-	int lifeline;	     /* -1: the other side is ours */
-	struct channel_side *side, *their_side;
-	struct assist assist;
-	struct ring_producer out;
-	struct ring_consumer in;
-	struct channel_address sent; /* what the packets going out have now */
-	struct packet packet;	     /* what those coming in have */
-	uint32_t ifindex;
-	void *owner; /* of those coming in; NULL: to be found */
-	void *memory;
-	int bell;
-	bool is_bell_lent;
-	bool is_touched;
-	uint32_t heard; /* the lane's, when it was sent on last */
-	uint8_t lane;	/* that takes in what comes */
-};
-
-enum way_state {
-	WAY_UNKNOWN,
-	WAY_ASKED,     /* for a channel: what goes there waits */
-	WAY_ELSEWHERE, /* there is none to be had, for now */
-};
-
-struct local {
-	union ibv_gid gid;
-	uint32_t ifindex;
-};
-
-struct samehost {
-	struct outbox outbox, *elsewhere;
-	struct channel *way_to[QPN_SLOTS][SAMEHOST_WAYS];
-	struct channel *own; /* to this very lane */
-	struct channel **channels;
-	uint32_t channel_count, channel_room;
-	struct local locals[LOCALS_MAX];
-	uint32_t local_count;
-	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
-	uint64_t assists;
-	uint64_t fetched; /* bytes, of this batch */
-	bool has_touched, is_full;
-	uint32_t heard; /* records that came in */
-	uint32_t poller;
-	bool is_off;
-	uint8_t lane;				  /* which this is */
-	uint8_t states[QPN_SLOTS][SAMEHOST_WAYS]; /* of a way without a channel */
-	uint16_t passed[QPN_SLOTS];		  /* packets that went elsewhere */
-	uint16_t wanted[WANTED_MAX];		  /* slot * SAMEHOST_WAYS + way */
-	uint32_t wanted_count;
 };
 
 /* ---- channels ---- */
@@ -189,11 +107,6 @@ bool samehost_is_open(struct samehost *samehost, uint32_t slot, uint32_t way)
 	if (samehost->states[slot][way] == WAY_UNKNOWN)
 		ask(samehost, slot, way);
 	return samehost->states[slot][way] != WAY_ELSEWHERE;
-}
-
-static struct channel *channel_to(const struct samehost *samehost, uint32_t qpn)
-{
-	return samehost->way_to[qpn >> QPN_SLOT_SHIFT][samehost_way(qpn)];
 }
 
 /* False if the packet has to wait. Without a channel it goes elsewhere. */
@@ -394,100 +307,11 @@ bool samehost_flush(struct samehost *samehost)
 	return !was_full;
 }
 
-/* ---- memory ---- */
-
 bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t way)
 {
 	const struct channel *channel = samehost->way_to[slot][way];
 
 	return channel && ring_is_taken(&channel->out);
-}
-
-bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn)
-{
-	const struct channel *channel = channel_to(samehost, qpn);
-
-	return channel && channel->reach &&
-	       atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire);
-}
-
-bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t rkey)
-{
-	const struct channel *channel = channel_to(samehost, qpn);
-
-	return channel && channel->reach && reach_is_common(channel->reach, rkey);
-}
-
-enum reach_result samehost_reach(struct samehost *samehost,
-				 const struct directory_question *question,
-				 const struct reach_op *op)
-{
-	struct channel *channel = channel_to(samehost, question->dest_qpn);
-
-	if (!samehost_has_reach(samehost, question->dest_qpn))
-		return REACH_REFUSED;
-	if (op->is_fetch)
-		samehost->fetched += op->bytes;
-	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
-}
-
-bool samehost_assist(struct samehost *samehost, const struct directory *directory)
-{
-	bool did = false;
-
-	for (uint32_t i = 0; i < samehost->channel_count; i++) {
-		struct channel *channel = samehost->channels[i];
-
-		if (assist_is_wanted(&channel->their_side->board) && channel->reach && directory)
-			did |= assist_help(&channel->their_side->board, channel->reach,
-					   &channel->side->hazard, directory);
-	}
-	samehost->assists += did;
-	return did;
-}
-
-uint64_t samehost_assists(const struct samehost *samehost)
-{
-	return samehost->assists;
-}
-
-static bool is_reached(const struct channel *channel, unsigned int *hazard)
-{
-	*hazard = atomic_load_explicit(&channel->their_side->hazard, memory_order_acquire);
-	return *hazard % 2;
-}
-
-bool samehost_is_reached(const struct samehost *samehost, uint64_t *number, unsigned int *hazard)
-{
-	const struct channel *next = NULL;
-	unsigned int seen;
-
-	for (uint32_t i = 0; i < samehost->channel_count; i++) {
-		const struct channel *channel = samehost->channels[i];
-
-		if (channel->number > *number && (!next || channel->number < next->number) &&
-		    is_reached(channel, &seen)) {
-			next = channel;
-			*hazard = seen;
-		}
-	}
-	if (next)
-		*number = next->number;
-	return next;
-}
-
-bool samehost_is_still_reached(const struct samehost *samehost, uint64_t number,
-			       unsigned int hazard)
-{
-	for (uint32_t i = 0; i < samehost->channel_count; i++) {
-		const struct channel *channel = samehost->channels[i];
-		unsigned int now;
-
-		if (channel->number == number)
-			return is_reached(channel, &now) && now == hazard &&
-			       !reach_has_ended(channel->lifeline);
-	}
-	return false;
 }
 
 /* ---- the way in ---- */

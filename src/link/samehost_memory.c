@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory of the processes at the other ends of a lane's channels: reaching it, helping them
+ * with long copies, and who is at ours.
+ */
+#include "link/samehost_link.h"
+
+bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn)
+{
+	const struct channel *channel = channel_to(samehost, qpn);
+
+	return channel && channel->reach &&
+	       atomic_load_explicit(&channel->their_side->is_watching, memory_order_acquire);
+}
+
+bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t rkey)
+{
+	const struct channel *channel = channel_to(samehost, qpn);
+
+	return channel && channel->reach && reach_is_common(channel->reach, rkey);
+}
+
+enum reach_result samehost_reach(struct samehost *samehost,
+				 const struct directory_question *question,
+				 const struct reach_op *op)
+{
+	struct channel *channel = channel_to(samehost, question->dest_qpn);
+
+	if (!samehost_has_reach(samehost, question->dest_qpn))
+		return REACH_REFUSED;
+	if (op->is_fetch)
+		samehost->fetched += op->bytes;
+	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
+}
+
+bool samehost_assist(struct samehost *samehost, const struct directory *directory)
+{
+	bool did = false;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		struct channel *channel = samehost->channels[i];
+
+		if (assist_is_wanted(&channel->their_side->board) && channel->reach && directory)
+			did |= assist_help(&channel->their_side->board, channel->reach,
+					   &channel->side->hazard, directory);
+	}
+	samehost->assists += did;
+	return did;
+}
+
+uint64_t samehost_assists(const struct samehost *samehost)
+{
+	return samehost->assists;
+}
+
+static bool is_reached(const struct channel *channel, unsigned int *hazard)
+{
+	*hazard = atomic_load_explicit(&channel->their_side->hazard, memory_order_acquire);
+	return *hazard % 2;
+}
+
+bool samehost_is_reached(const struct samehost *samehost, uint64_t *number, unsigned int *hazard)
+{
+	const struct channel *next = NULL;
+	unsigned int seen;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		const struct channel *channel = samehost->channels[i];
+
+		if (channel->number > *number && (!next || channel->number < next->number) &&
+		    is_reached(channel, &seen)) {
+			next = channel;
+			*hazard = seen;
+		}
+	}
+	if (next)
+		*number = next->number;
+	return next;
+}
+
+bool samehost_is_still_reached(const struct samehost *samehost, uint64_t number,
+			       unsigned int hazard)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		const struct channel *channel = samehost->channels[i];
+		unsigned int now;
+
+		if (channel->number == number)
+			return is_reached(channel, &now) && now == hazard &&
+			       !reach_has_ended(channel->lifeline);
+	}
+	return false;
+}
