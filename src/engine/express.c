@@ -250,8 +250,8 @@ static bool is_reach(const struct ibv_send_wr *wr)
 }
 
 /* WRITEs and READs. Now and then the general path looks at the clock. */
-APART static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
-				       bool *needs_doorbell)
+static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
+				 bool *needs_doorbell)
 {
 	bool has_answered;
 

@@ -36,6 +36,7 @@
 #include "engine/source.h"
 #include "engine/turn.h"
 #include "engine/vigil.h"
+#include "link/samehost.h"
 #include "transport/express.h"
 #include "transport/packet.h"
 
@@ -45,7 +46,6 @@ struct engine;
 struct lane;
 struct parcel;
 struct qp;
-struct samehost;
 struct udp_link;
 
 /* A QP's place on its lane. */
@@ -59,6 +59,7 @@ struct seat {
 	bool is_late, is_untimed;
 	struct seat *next_late, *next_untimed; /* of what express.c left for later */
 	struct timer timer;
+	struct samehost_memo reached; /* what WRITEs and READs found last */
 	/* whose message came after the last one of this: never looked at, it may be gone */
 	struct express_lines ahead;
 };

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "device/mr.h"
 #include "device/pd.h"
 #include "device/qp.h"
@@ -231,8 +232,12 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	enum reach_result result;
 
 	lane->copied += op->bytes;
-	if (op->is_fetch || samehost_is_common(lane->samehost, question->dest_qpn, op->rkey))
-		return samehost_reach(lane->samehost, question, op);
+	if (op->is_fetch || samehost_is_common(lane->samehost, question->dest_qpn, op->rkey)) {
+		result = samehost_reach(lane->samehost, question, op);
+		if (result == REACH_DONE && op->is_prompt)
+			samehost_remember(lane->samehost, question, &qp->seat->reached);
+		return result;
+	}
 	if (op->is_prompt || is_in_stream(&lane->stream, op))
 		return REACH_REFUSED;
 	result = samehost_reach(lane->samehost, question, op);
@@ -243,7 +248,20 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	return result;
 }
 
-enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
+/* What a verb does at once, as it did before. Such a QP is of RC. */
+static bool do_again(struct qp *qp, const struct reach_op *op)
+{
+	struct seat *seat = qp->seat;
+	struct lane *lane = seat->lane;
+
+	if (!op->is_prompt || samehost_reach_again(lane->samehost, qp->attr.dest_qp_num,
+						   &seat->reached, op) != REACH_DONE)
+		return false;
+	lane->copied += op->bytes;
+	return true;
+}
+
+APART static enum reach_result ask(struct qp *qp, const struct reach_op *op)
 {
 	struct reachable *reachable = reachable_of(qp->adapter);
 	struct samehost *samehost = qp->seat->lane->samehost;
@@ -272,6 +290,11 @@ enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
 	return reach_other(qp, &question, op);
 }
 
+WHOLE enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op)
+{
+	return do_again(qp, op) ? REACH_DONE : ask(qp, op);
+}
+
 bool reachable_is_reached(const struct qp *qp)
 {
 	const struct samehost *samehost = qp->seat->lane->samehost;
@@ -283,7 +306,8 @@ bool reachable_is_reached(const struct qp *qp)
 
 bool reachable_is_common(const struct qp *qp, uint32_t rkey)
 {
-	return samehost_is_common(qp->seat->lane->samehost, qp->attr.dest_qp_num, rkey);
+	return qp->seat->reached.reach.rkey == rkey ||
+	       samehost_is_common(qp->seat->lane->samehost, qp->attr.dest_qp_num, rkey);
 }
 
 /* The peer's lock is not waited for: its holder may be waiting for ours. */

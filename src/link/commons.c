@@ -26,7 +26,7 @@ struct mapping {
 struct commons {
 	struct mapping mappings[MAPPINGS];
 	struct mapping *last; /* most likely the next one, too */
-	uint64_t uses;
+	uint64_t uses, changes;
 };
 
 struct commons *commons_open(void)
@@ -101,6 +101,7 @@ static struct mapping *look_up(struct commons *commons, uint32_t number)
 			oldest = mapping;
 	}
 	forget(oldest);
+	commons->changes++;
 	return oldest;
 }
 
@@ -120,6 +121,11 @@ char *commons_find(struct commons *commons, const struct commons_place *place, u
 	if (!mapping->start || length > mapping->length || place->offset > mapping->length - length)
 		return NULL;
 	return mapping->start + place->offset;
+}
+
+uint64_t commons_changes(const struct commons *commons)
+{
+	return commons->changes;
 }
 
 bool commons_has(struct commons *commons, const struct commons_place *place)

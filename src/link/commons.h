@@ -37,6 +37,9 @@ void commons_close(struct commons *commons);
 char *commons_find(struct commons *commons, const struct commons_place *place, uint64_t length,
 		   pid_t pid, int lifeline);
 
+/* What was found stays there as long as this says the same: it counts what made room. */
+uint64_t commons_changes(const struct commons *commons);
+
 /* Whether that takes no system call, as the file is mapped. */
 bool commons_has(struct commons *commons, const struct commons_place *place);
 

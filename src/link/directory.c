@@ -120,26 +120,26 @@ static bool read_qp(const struct entry *entry, struct directory_memo *memo)
 {
 	uint64_t words[ENTRY_WORDS];
 
-	if (is_kept(entry, memo->qp_entry, memo->qp_version))
+	if (is_kept(entry, memo->stamp.qp_entry, memo->stamp.qp_version))
 		return true;
-	memo->qp_entry = entry;
-	memo->qp_version = copy(entry, words);
-	if (memo->qp_version)
+	memo->stamp.qp_entry = entry;
+	memo->stamp.qp_version = copy(entry, words);
+	if (memo->stamp.qp_version)
 		memcpy(&memo->qp, words, sizeof(memo->qp));
-	return memo->qp_version;
+	return memo->stamp.qp_version;
 }
 
 static bool read_mr(const struct entry *entry, struct directory_memo *memo)
 {
 	uint64_t words[ENTRY_WORDS];
 
-	if (is_kept(entry, memo->mr_entry, memo->mr_version))
+	if (is_kept(entry, memo->stamp.mr_entry, memo->stamp.mr_version))
 		return true;
-	memo->mr_entry = entry;
-	memo->mr_version = copy(entry, words);
-	if (memo->mr_version)
+	memo->stamp.mr_entry = entry;
+	memo->stamp.mr_version = copy(entry, words);
+	if (memo->stamp.mr_version)
 		memcpy(&memo->mr, words, sizeof(memo->mr));
-	return memo->mr_version;
+	return memo->stamp.mr_version;
 }
 
 static bool qp_takes(const struct directory_qp *qp, const struct directory_question *question)
@@ -178,9 +178,15 @@ bool directory_recall(const struct directory *directory, struct directory_memo *
 bool directory_ask(const struct directory *directory, const struct directory_question *question,
 		   struct directory_answer *answer)
 {
-	struct directory_memo memo = {.qp_entry = NULL};
+	struct directory_memo memo = {.stamp = {.qp_entry = NULL}};
 
 	return directory_recall(directory, &memo, question, answer);
+}
+
+bool directory_is_unchanged(const struct directory_stamp *stamp)
+{
+	return is_kept(stamp->qp_entry, stamp->qp_entry, stamp->qp_version) &&
+	       is_kept(stamp->mr_entry, stamp->mr_entry, stamp->mr_version);
 }
 
 bool directory_is_common(const struct directory *directory, uint32_t rkey)

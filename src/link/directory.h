@@ -74,14 +74,19 @@ bool directory_ask(const struct directory *directory, const struct directory_que
  * since. Zeroed: nothing is kept. A directory has memos of its own.
  */
 struct directory_memo {
-	const void *qp_entry, *mr_entry; /* NULL: none */
-	unsigned int qp_version, mr_version;
+	struct directory_stamp {
+		const void *qp_entry, *mr_entry; /* NULL: none */
+		unsigned int qp_version, mr_version;
+	} stamp;
 	struct directory_qp qp;
 	struct directory_mr mr;
 };
 
 bool directory_recall(const struct directory *directory, struct directory_memo *memo,
 		      const struct directory_question *question, struct directory_answer *answer);
+
+/* Whether both entries are still what they were then. */
+bool directory_is_unchanged(const struct directory_stamp *stamp);
 
 /* A guess, without any of that: whether what the rkey leads to lies in a file. */
 bool directory_is_common(const struct directory *directory, uint32_t rkey);

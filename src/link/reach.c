@@ -202,16 +202,19 @@ bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 	return by_either(reach, pieces, count, op, place);
 }
 
+static bool copy_piece(const struct iovec *piece, bool is_read, char *at)
+{
+	return !(is_read ? memory_move(piece->iov_base, at, piece->iov_len)
+			 : memory_move(at, piece->iov_base, piece->iov_len));
+}
+
 /* What lies in memory that both have, or within the process. */
 static bool copy_here(const struct reach_op *op, char *at)
 {
 	for (uint32_t i = 0; i < op->count; i++) {
-		const struct iovec *piece = &op->pieces[i];
-
-		if (op->is_read ? memory_move(piece->iov_base, at, piece->iov_len)
-				: memory_move(at, piece->iov_base, piece->iov_len))
+		if (!copy_piece(&op->pieces[i], op->is_read, at))
 			return false;
-		at += piece->iov_len;
+		at += op->pieces[i].iov_len;
 	}
 	return true;
 }
@@ -251,14 +254,21 @@ static bool is_withdrawn(struct reach *reach, const struct directory_question *q
 	return !directory_recall(reach->directory, &reach->memo, question, &answer);
 }
 
-/* On x86-64 a locked instruction is the fence. */
-static void fence_behind_locked(void)
+/* Against the owner, who withdraws and then looks here: one of the two sees the other. On x86-64 a
+ * locked instruction is the fence. */
+static void enter(atomic_uint *hazard)
 {
+	atomic_fetch_add(hazard, 1);
 #ifdef __x86_64__
 	atomic_signal_fence(memory_order_seq_cst);
 #else
 	atomic_thread_fence(memory_order_seq_cst);
 #endif
+}
+
+static void leave(atomic_uint *hazard)
+{
+	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
 }
 
 enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
@@ -267,15 +277,70 @@ enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assi
 	enum reach_result result = REACH_REFUSED;
 	struct directory_answer answer;
 
-	/* against the owner, who withdraws and then looks here: one of the two sees the other */
-	atomic_fetch_add(hazard, 1);
-	fence_behind_locked();
+	enter(hazard);
 	if (directory_recall(reach->directory, &reach->memo, question, &answer))
 		result = do_it(reach, assist, question, &answer, op);
 	if (result == REACH_DONE && op->is_fetch && is_withdrawn(reach, question))
 		result = REACH_REFUSED;
-	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
+	leave(hazard);
 	return result;
+}
+
+/* ---- again ---- */
+
+static bool is_of(const struct reach_memo *memo, const struct reach_op *op)
+{
+	uint64_t into = op->remote_addr - memo->iova;
+	uint32_t need = op->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+
+	return memo->rkey == op->rkey && memo->access & need && into <= memo->length &&
+	       op->length <= memo->length - into;
+}
+
+static bool holds(const struct reach *reach, const struct reach_memo *memo)
+{
+	return directory_is_unchanged(&memo->stamp) &&
+	       commons_changes(reach->commons) == memo->changes;
+}
+
+enum reach_result reach_again(const struct reach *reach, atomic_uint *hazard,
+			      const struct reach_memo *memo, const struct reach_op *op)
+{
+	char *place = memo->start + (op->remote_addr - memo->iova) + op->offset;
+	bool is_done;
+
+	if (!is_of(memo, op))
+		return REACH_REFUSED;
+	enter(hazard);
+	is_done = holds(reach, memo) && copy_here(op, place);
+	leave(hazard);
+	return is_done ? REACH_DONE : REACH_REFUSED;
+}
+
+/* What reach_do() found holds for this QP, for it has looked at who asked. */
+void reach_remember(const struct reach *reach, const struct directory_question *question,
+		    struct reach_memo *memo)
+{
+	const struct directory_mr *mr = &reach->memo.mr;
+	struct commons_place base = mr->commons;
+	char *start = NULL;
+
+	if (mr->rkey == question->rkey && base.number && reach->pid &&
+	    commons_has(reach->commons, &base))
+		start =
+		    commons_find(reach->commons, &base, mr->length, reach->pid, reach->lifeline);
+	*memo = (struct reach_memo){.rkey = 0};
+	if (!start)
+		return;
+	*memo = (struct reach_memo){
+	    .stamp = reach->memo.stamp,
+	    .changes = commons_changes(reach->commons),
+	    .start = start,
+	    .iova = mr->iova,
+	    .length = mr->length,
+	    .rkey = mr->rkey,
+	    .access = mr->access & reach->memo.qp.access,
+	};
 }
 
 bool reach_is_common(const struct reach *reach, uint32_t rkey)

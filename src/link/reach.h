@@ -36,6 +36,27 @@ void reach_abandon(struct reach *reach);
 enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,
 			   const struct directory_question *question, const struct reach_op *op);
 
+/*
+ * What the directory said last of a QP and a region in memory that both have, for who asks again: a
+ * look at the versions of both entries, and a copy. Zeroed: of nothing. It is one QP's, with the
+ * attributes that this had then, and one reach's; who has it forgets it when either changes.
+ */
+struct reach_memo {
+	struct directory_stamp stamp;
+	uint64_t changes;      /* of what is mapped */
+	char *start;	       /* of the region, here */
+	uint64_t iova, length; /* of the region */
+	uint32_t rkey, access; /* 0: of nothing */
+};
+
+/* The same as reach_do() by a memo. REACH_REFUSED: it is to be asked anew. */
+enum reach_result reach_again(const struct reach *reach, atomic_uint *hazard,
+			      const struct reach_memo *memo, const struct reach_op *op);
+
+/* After reach_do(): remembers what that found, if it is of this kind. */
+void reach_remember(const struct reach *reach, const struct directory_question *question,
+		    struct reach_memo *memo);
+
 /* The copy alone, of what `op` says but for where: `place` there. */
 bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place);
 

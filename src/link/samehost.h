@@ -19,11 +19,11 @@
 #include <infiniband/verbs.h>
 
 #include "link/directory.h"
+#include "link/reach.h"
 #include "transport/packet.h"
 #include "transport/reach.h"
 
 struct channel;
-struct reach;
 struct samehost;
 
 /* QPs of a slot are told apart by so many low bits of their numbers when a way to them is chosen.
@@ -102,6 +102,22 @@ bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t 
 enum reach_result samehost_reach(struct samehost *samehost,
 				 const struct directory_question *question,
 				 const struct reach_op *op);
+
+/*
+ * The same once more, by what was found then (reach.h) for this QP; zeroed at first, and when the
+ * QP changes. REACH_REFUSED where it has to be asked anew.
+ */
+struct samehost_memo {
+	uint64_t channel; /* its number; 0: none */
+	struct reach_memo reach;
+};
+
+enum reach_result samehost_reach_again(struct samehost *samehost, uint32_t qpn,
+				       const struct samehost_memo *memo, const struct reach_op *op);
+
+/* After samehost_reach(): remembers what that found. */
+void samehost_remember(const struct samehost *samehost, const struct directory_question *question,
+		       struct samehost_memo *memo);
 
 /* Whether the process of this QP lets us at its memory. */
 bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn);

@@ -33,6 +33,25 @@ enum reach_result samehost_reach(struct samehost *samehost,
 	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
 }
 
+enum reach_result samehost_reach_again(struct samehost *samehost, uint32_t qpn,
+				       const struct samehost_memo *memo, const struct reach_op *op)
+{
+	const struct channel *channel = channel_to(samehost, qpn);
+
+	if (!channel || channel->number != memo->channel)
+		return REACH_REFUSED;
+	return reach_again(channel->reach, &channel->side->hazard, &memo->reach, op);
+}
+
+void samehost_remember(const struct samehost *samehost, const struct directory_question *question,
+		       struct samehost_memo *memo)
+{
+	const struct channel *channel = channel_to(samehost, question->dest_qpn);
+
+	memo->channel = channel->number;
+	reach_remember(channel->reach, question, &memo->reach);
+}
+
 bool samehost_assist(struct samehost *samehost, const struct directory *directory)
 {
 	bool did = false;

@@ -334,6 +334,8 @@ static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struc
 	struct mr_memos *memos = &qp->adapter->mr_memos[qp->lane];
 	struct mr_memo *memo = op->is_read ? &memos->receives : &memos->sends;
 	unsigned int need = op->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
+	uint64_t length = 0;
+	uint32_t count = 0;
 
 	for (int i = 0; i < wr->num_sge; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
@@ -345,9 +347,12 @@ static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struc
 		    mr_place(qp->adapter, memo, qp->pd, sge->lkey, sge->addr, sge->length, need);
 		if (!place)
 			return false;
-		pieces[op->count++] = (struct iovec){place, sge->length};
-		op->length += sge->length;
+		pieces[count].iov_base = place;
+		pieces[count++].iov_len = sge->length;
+		length += sge->length;
 	}
+	op->count = count;
+	op->length = length;
 	return true;
 }
 
@@ -440,6 +445,19 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	return true;
 }
 
+/* Field by field, which takes a third of what it takes to make it whole and copy it. */
+static void begin_reach(const struct ibv_send_wr *wr, struct reach_op *op)
+{
+	op->is_read = wr->opcode == IBV_WR_RDMA_READ;
+	op->is_fetch = op->is_awaited = false;
+	op->is_prompt = true;
+	op->rkey = wr->wr.rdma.rkey;
+	op->remote_addr = wr->wr.rdma.remote_addr;
+	op->length = op->offset = op->bytes = 0;
+	op->pieces = NULL;
+	op->count = 0;
+}
+
 /* A WRITE or READ that is fit to be done as reach.h says, at once. */
 static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op)
 {
@@ -455,12 +473,7 @@ static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct r
 	    (uint32_t)wr->num_sge > qp->sq.max_sge || !qp->adapter->host->reach || !is_idle(qp) ||
 	    qp->counters[__builtin_ctz(counted)] || !cq_has_room(qp->send_cq, 1))
 		return false;
-	*op = (struct reach_op){
-	    .is_read = wr->opcode == IBV_WR_RDMA_READ,
-	    .is_prompt = true,
-	    .rkey = wr->wr.rdma.rkey,
-	    .remote_addr = wr->wr.rdma.remote_addr,
-	};
+	begin_reach(wr, op);
 	return !op->is_read || (qp->attr.max_rd_atomic && !(wr->send_flags & IBV_SEND_INLINE));
 }
 

@@ -218,6 +218,174 @@ static void what_is_wrong_is_refused_though_it_is_mapped(void **state)
 	stop();
 }
 
+/* ---- it is remembered ---- */
+
+enum change { DEREGISTERED, RENEWED, WITHOUT_RIGHTS, IN_ERROR };
+
+/* In the child: a buffer, a QP, and what is to happen to one of them, which `access` says. */
+static void serve_change(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_READ};
+	struct contact own = {.access = live_access}, peer;
+	struct ibv_mr *mr = add_buf(&own, BUF, live_access);
+	struct end end;
+
+	assert_true(hear(&peer));
+	end_create(&end, peer.type);
+	own.qpn = end.qp->qp_num;
+	qp_init(end.qp, peer.access);
+	tell(&own);
+	qp_connect(end.qp, peer.qpn);
+	tell(&own);
+	assert_true(hear(&peer));
+	if (peer.access == DEREGISTERED || peer.access == RENEWED)
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	if (peer.access == RENEWED)
+		add(&own, PRIVATE,
+		    ibv_reg_buf_mr(pd, buf, (char *)own.addrs[BUF], REGION - 64, live_access),
+		    own.addrs[BUF]);
+	if (peer.access == WITHOUT_RIGHTS)
+		assert_int_equal(ibv_modify_qp(end.qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	if (peer.access == IN_ERROR)
+		assert_int_equal(ibv_modify_qp(end.qp, &attr, IBV_QP_STATE), 0);
+	tell(&own);
+	serve_qps(&own);
+}
+
+/* Eight bytes of this to the beginning of the buffer. */
+static struct ibv_wc write_8(struct end *end, const struct contact *peer, uint32_t rkey, char what)
+{
+	memset(end->buffer, what, 8);
+	return transfer(end, IBV_WR_RDMA_WRITE, end_sge(end, 0, 8), peer->addrs[BUF], rkey);
+}
+
+/* By asking, and then by what was said: it is where the buffer's beginning is mapped. */
+static const char *write_again(struct end *end, const struct contact *peer)
+{
+	uint64_t packets, reached;
+	double until = seconds() + PATIENCE_S;
+	char *start_of;
+
+	do {
+		assert_true(seconds() < until);
+		assert_wc(write_8(end, peer, peer->rkeys[BUF], 1), 0x5e4d, IBV_WC_SUCCESS);
+	} while (counted(end)->reached < 2);
+	packets = counted(end)->sent_packets;
+	reached = counted(end)->reached;
+	for (char i = 2; i < 10; i++)
+		assert_wc(write_8(end, peer, peer->rkeys[BUF], i), 0x5e4d, IBV_WC_SUCCESS);
+	assert_int_equal(counted(end)->sent_packets, packets);
+	assert_int_equal(counted(end)->reached, reached + 8);
+	assert_int_equal(mappings("memfd:verbatim-buf", &start_of), 1);
+	assert_int_equal(start_of[64], 9);
+	return start_of + 64;
+}
+
+static void ask_for(enum change change, struct contact *peer)
+{
+	struct contact own = {.access = (int)change};
+
+	tell(&own);
+	assert_true(hear(peer));
+}
+
+static void what_changed_there_is_not_written_to_again(void **state)
+{
+	static const enum ibv_wc_status answers[] = {
+	    [DEREGISTERED] = IBV_WC_REM_ACCESS_ERR,
+	    [RENEWED] = IBV_WC_REM_ACCESS_ERR,
+	    [WITHOUT_RIGHTS] = IBV_WC_REM_INV_REQ_ERR,
+	    [IN_ERROR] = IBV_WC_RETRY_EXC_ERR,
+	};
+
+	for (enum change change = DEREGISTERED; change <= IN_ERROR; change++) {
+		struct contact peer;
+		const char *there;
+		struct end end;
+
+		start(serve_change);
+		peer = meet(&end, IBV_QPT_RC, live_access);
+		there = write_again(&end, &peer);
+		ask_for(change, &peer);
+		assert_wc(write_8(&end, &peer, peer.rkeys[BUF], 0x66), 0x5e4d, answers[change]);
+		assert_int_equal(*there, 9);
+		end_destroy(&end);
+		stop();
+	}
+}
+
+static void a_region_anew_in_the_same_place_has_a_key_of_its_own(void **state)
+{
+	struct contact peer;
+	const char *there;
+	struct end end;
+
+	start(serve_change);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	there = write_again(&end, &peer);
+	ask_for(RENEWED, &peer);
+	for (char i = 20; i < 24; i++) {
+		assert_wc(write_8(&end, &peer, peer.rkeys[PRIVATE], i), 0x5e4d, IBV_WC_SUCCESS);
+		assert_int_equal(*there, i);
+	}
+	assert_wc(write_8(&end, &peer, peer.rkeys[BUF], 0x66), 0x5e4d, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(*there, 23);
+	end_destroy(&end);
+	stop();
+}
+
+/* The same QP of ours, to other ones of theirs that may not be written through, one of which is on
+ * the same lane as the first was. */
+static void what_changed_here_is_asked_anew(void **state)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct contact peer, own = {.type = IBV_QPT_RC, .access = IBV_ACCESS_REMOTE_READ};
+	const char *there;
+	struct end end;
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	there = write_again(&end, &peer);
+	own.qpn = end.qp->qp_num;
+	for (int i = 0; i < SAMEHOST_WAYS; i++) {
+		assert_int_equal(ibv_modify_qp(end.qp, &reset, IBV_QP_STATE), 0);
+		qp_init(end.qp, live_access);
+		tell(&own);
+		assert_true(hear(&peer));
+		qp_connect(end.qp, peer.qpn);
+		assert_true(hear(&peer));
+		assert_wc(write_8(&end, &peer, peer.rkeys[BUF], 0x66), 0x5e4d,
+			  IBV_WC_REM_INV_REQ_ERR);
+		assert_int_equal(*there, 9);
+	}
+	end_destroy(&end);
+	stop();
+}
+
+static void nobody_writes_to_the_dead_for_long(void **state)
+{
+	double until = seconds() + PATIENCE_S;
+	struct contact peer;
+	struct ibv_wc wc;
+	struct end end;
+	int status;
+
+	start(serve);
+	peer = meet(&end, IBV_QPT_RC, live_access);
+	write_again(&end, &peer);
+	assert_int_equal(kill(server, SIGKILL), 0);
+	assert_int_equal(waitpid(server, &status, 0), server);
+	do {
+		assert_true(seconds() < until);
+		wc = write_8(&end, &peer, peer.rkeys[BUF], 0x66);
+	} while (wc.status == IBV_WC_SUCCESS);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	close(line);
+	end_destroy(&end);
+	assert_int_equal(live_close(NULL), 0);
+}
+
 /* ---- it ends ---- */
 
 /* In the child: writes to each buffer that it is told of until it is refused. Then the memory that
@@ -367,6 +535,10 @@ int main(void)
 	    TEST(shared_memory_is_mapped_and_copied_to),
 	    TEST(a_stream_of_small_ones_is_copied_as_well),
 	    TEST(what_is_wrong_is_refused_though_it_is_mapped),
+	    TEST(what_changed_there_is_not_written_to_again),
+	    TEST(a_region_anew_in_the_same_place_has_a_key_of_its_own),
+	    TEST(what_changed_here_is_asked_anew),
+	    TEST(nobody_writes_to_the_dead_for_long),
 	    TEST(nothing_lands_after_deregistration_nor_stays_after_the_end),
 	    TEST(many_make_room_for_each_other),
 	    TEST(a_child_of_fork_does_not_have_it),
