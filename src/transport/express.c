@@ -314,15 +314,19 @@ static void fetch(const char *place, size_t from, size_t to)
 		lines_fetch(place + at);
 }
 
+static void fetch_first(const char *place, size_t from)
+{
+	lines_fetch(place + from);
+}
+
 void express_fetch_lines(const struct express_lines *lines)
 {
 	if (!lines->qp)
 		return;
 	fetch(lines->host, 0, 2 * CACHE_LINE);
 	fetch(lines->qp, offsetof(struct qp, adapter), offsetof(struct qp, counters));
-	fetch(lines->requester, 0, CACHE_LINE);
-	fetch(lines->requester, offsetof(struct requester, counters),
-	      offsetof(struct requester, counters) + 1);
+	fetch_first(lines->requester, 0);
+	fetch_first(lines->requester, offsetof(struct requester, counters));
 	fetch(lines->responder, 0, CACHE_LINE);
 	fetch(lines->wqe, 0, sizeof(struct send_wqe) + sizeof(struct ibv_sge));
 }
@@ -337,9 +341,10 @@ void express_fetch_sent(const struct qp *qp)
 {
 	const char *requester = (const char *)qp->requester;
 
-	fetch(requester, 0, CACHE_LINE);
-	fetch(requester, offsetof(struct requester, counters),
-	      offsetof(struct requester, counters) + 1);
+	fetch_first(requester, 0);
+	fetch_first(requester, offsetof(struct requester, counters));
+	fetch_first(requester, offsetof(struct requester, window));
+	fetch_first(requester, offsetof(struct requester, probe));
 	fetch((const char *)sq_wqe(&qp->sq, sq_head(qp)), 0, sizeof(struct send_wqe));
 }
 

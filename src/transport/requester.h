@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/lines.h"
 #include "device/limits.h"
 #include "device/qp.h"
 #include "explain/reason.h"
@@ -72,11 +73,12 @@ struct requester {
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	struct hold *responses; /* what of them came before its turn */
 	struct recovery *recovery; /* NULL: nothing is missing */
-	uint32_t large_end;	   /* PSN; from here on all that has left is small (window.h) */
-	struct window window;	   /* RC */
-	struct probe probe;
-	struct transport_counters counters;
+	/* of each of these a message looks at what comes first, a cache line */
+	_Alignas(CACHE_LINE) struct transport_counters counters;
+	_Alignas(CACHE_LINE) struct window window; /* RC */
+	_Alignas(CACHE_LINE) struct probe probe;
 
+	uint32_t large_end;	/* PSN; from here on all that has left is small (window.h) */
 	struct pace pace;	/* UC, UD */
 	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
 	uint32_t turn_bytes;	/* and before that */

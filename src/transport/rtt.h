@@ -26,10 +26,10 @@ struct timed {
 };
 
 struct rtt {
-	uint64_t smoothed; /* ns; 0: nothing is known */
-	uint64_t variation;
 	uint32_t timed_count;
 	uint32_t samples;
+	uint64_t smoothed; /* ns; 0: nothing is known */
+	uint64_t variation;
 	uint64_t least; /* of the last ten to twenty seconds */
 	uint64_t least_next, least_until;
 	struct timed timed[RTT_TIMED]; /* in the order of leaving */

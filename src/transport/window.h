@@ -51,18 +51,20 @@ struct trial {
 };
 
 struct window {
+	/* what each ACK looks at comes first, with what the trial has of that */
 	uint32_t packets;   /* may be in flight; 1 at least */
 	uint32_t max;	    /* of `packets` */
-	uint32_t smalls;    /* so many small packets take the room of one that is full */
-	uint32_t near_max;  /* of that, over a short way */
-	uint32_t start;	    /* to begin with */
-	uint32_t step;	    /* packets that a round adds above the threshold */
 	uint32_t threshold; /* below it the window doubles a round */
 	uint32_t grown;	    /* packets acknowledged towards the next step */
-	uint32_t recover;   /* PSN; losses before it belong to a round that has been paid for */
-	uint32_t lost;	    /* in the round from lost_from to lost_until (PSNs) */
-	uint32_t lost_from, lost_until;
+	uint32_t step;	    /* packets that a round adds above the threshold */
 	bool is_recovering;
+	struct trial trial;
+	uint32_t smalls;   /* so many small packets take the room of one that is full */
+	uint32_t near_max; /* of `max`, over a short way */
+	uint32_t start;	   /* to begin with */
+	uint32_t recover;  /* PSN; losses before it belong to a round that has been paid for */
+	uint32_t lost;	   /* in the round from lost_from to lost_until (PSNs) */
+	uint32_t lost_from, lost_until;
 	uint64_t emptied; /* when it was small enough that nothing of this QP's waited */
 	uint64_t round_until;
 	uint64_t round_least; /* the shortest round trip of those in this round; 0: none yet */
@@ -71,7 +73,6 @@ struct window {
 	uint32_t fresh;	      /* so many rounds more, as it doubled in one just before: */
 	uint32_t crowded;     /* so many round trips in a row are that, too */
 	uint32_t fitting;     /* of that much nothing would have waited, by the best of them */
-	struct trial trial;
 };
 
 void window_init(struct window *window, uint32_t mtu);
