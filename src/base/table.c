@@ -96,14 +96,26 @@ int table_add_every(struct table *table, uint32_t first, uint32_t from, uint32_t
 	return ret;
 }
 
-void *table_find(const struct table *table, uint32_t id)
+static _Atomic(void *) *chunk_of(const struct table *table, uint32_t id)
 {
-	_Atomic(void *) *chunk;
-
 	if (id >= table->limit)
 		return NULL;
-	chunk = atomic_load_explicit(&table->chunks[id / TABLE_CHUNK], memory_order_acquire);
+	return atomic_load_explicit(&table->chunks[id / TABLE_CHUNK], memory_order_acquire);
+}
+
+void *table_find(const struct table *table, uint32_t id)
+{
+	_Atomic(void *) *chunk = chunk_of(table, id);
+
 	return chunk ? atomic_load_explicit(&chunk[id % TABLE_CHUNK], memory_order_acquire) : NULL;
+}
+
+void table_fetch(const struct table *table, uint32_t id)
+{
+	const _Atomic(void *) *chunk = chunk_of(table, id);
+
+	if (chunk)
+		__builtin_prefetch(&chunk[id % TABLE_CHUNK]);
 }
 
 void table_remove(struct table *table, uint32_t id)

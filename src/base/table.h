@@ -38,6 +38,9 @@ int table_add_every(struct table *table, uint32_t first, uint32_t from, uint32_t
 /* NULL where there is none, or the id is out of range. */
 void *table_find(const struct table *table, uint32_t id);
 
+/* Asks for the memory that table_find() will look at. */
+void table_fetch(const struct table *table, uint32_t id);
+
 void table_remove(struct table *table, uint32_t id);
 
 #endif

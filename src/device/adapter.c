@@ -182,3 +182,8 @@ struct qp *adapter_find_qp(struct adapter *adapter, uint32_t qpn)
 			   : NULL;
 	return table_find(&adapter->qps, qpn & ((1u << QPN_SLOT_SHIFT) - 1));
 }
+
+void adapter_fetch_qp(const struct adapter *adapter, uint32_t qpn)
+{
+	table_fetch(&adapter->qps, qpn & ((1u << QPN_SLOT_SHIFT) - 1));
+}

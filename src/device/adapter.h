@@ -169,6 +169,9 @@ void adapter_describe(const struct adapter *adapter, struct ibv_device_attr_ex *
 /* The QP of a number that is ours, NULL if there is none. Valid while the lane's lock is held. */
 struct qp *adapter_find_qp(struct adapter *adapter, uint32_t qpn);
 
+/* Asks for the memory that it will look at. */
+void adapter_fetch_qp(const struct adapter *adapter, uint32_t qpn);
+
 /* A QP that another process created, and that is in ours from now on; found by its number, which is
  * of the other's slot, until qp_unlist(). 0 or -ENOSPC. */
 int adapter_adopt_qp(struct adapter *adapter, struct qp *qp);

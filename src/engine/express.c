@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/hot.h"
+#include "base/lines.h"
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/qp.h"
@@ -29,12 +30,12 @@ enum {
 
 static void note(struct lane *lane, struct seat *seat)
 {
-	if (!seat->is_untimed && transport_is_untimed(seat->qp)) {
+	if (transport_is_untimed(seat->qp) && !seat->is_untimed) {
 		seat->is_untimed = true;
 		seat->next_untimed = lane->untimed;
 		lane->untimed = seat;
 	}
-	if (!seat->is_late && transport_is_late(seat->qp)) {
+	if (transport_is_late(seat->qp) && !seat->is_late) {
 		seat->is_late = true;
 		seat->next_late = lane->late;
 		lane->late = seat;
@@ -81,6 +82,8 @@ static void start_timers(struct lane *lane, uint64_t now)
 		struct seat *seat = lane->untimed;
 
 		unlink_untimed(&lane->untimed);
+		if (lane->untimed)
+			lines_fetch(lane->untimed);
 		if (!transport_is_untimed(seat->qp))
 			continue;
 		transport_time(seat->qp, now);

@@ -230,75 +230,79 @@ static void receive_multicast(struct qp *qp, void *data)
 		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
 }
 
-enum { FETCH_FAR = 6, FETCH_NEAR = 3 }; /* ACKs of a record, behind the one at hand */
+/* Of the ACKs of a record, where the one at hand is that many behind. */
+enum { FETCH_NEAR = 3, FETCH_FAR = 6, FETCH_ENTRY = 12, FETCH_ROOM = 8 };
+
+static bool is_reset(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RESET;
+}
 
 static struct qp *find_express(struct adapter *adapter, const struct express *express)
 {
 	struct qp *qp = adapter_find_qp(adapter, express_qpn(express));
 
-	if (qp && atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RESET)
-		return NULL;
-	return qp;
+	return qp && is_reset(qp) ? NULL : qp;
 }
 
-/* NULL also where it is another lane's. */
-static struct qp *find_glanced(struct adapter *adapter, const struct express *express,
-			       const struct glance *glance)
+static bool is_for(const struct qp *qp, const struct glance *glance)
 {
-	struct qp *qp = find_express(adapter, express);
-
-	return qp && qp->lane == glance->lane ? qp : NULL;
+	return qp && !is_reset(qp) && qp->lane == glance->lane;
 }
 
-static bool glance_at(struct adapter *adapter, const struct packet *packet,
-		      const struct express *express, const struct glance *glance)
+static uint32_t acked_qpn(const struct packet *packet, const struct express *head, uint32_t index)
 {
-	struct qp *qp = find_glanced(adapter, express, glance);
+	struct express express = express_ack_at(packet, head, index);
 
-	if (!qp || !express_take(qp, packet, express, glance->now))
-		return false;
-	glance->taken(qp, glance->data);
-	return true;
+	return express_qpn(&express);
 }
 
-/* The QP of the ACK at `index`, NULL behind the last. */
-static struct qp *find_acked(struct adapter *adapter, const struct packet *packet,
-			     const struct express *head, uint32_t index,
-			     const struct glance *glance)
+/* What these ACKs will look at, as far as there are so many: the QP's entry in the table, the QP,
+ * and when that is there, what it points to. */
+static void fetch_ahead(struct adapter *adapter, const struct packet *packet,
+			const struct express *head, uint32_t entry, struct qp **qps,
+			const struct glance *glance)
 {
-	struct express express;
+	uint32_t count = express_count_acks(packet);
+	uint32_t far = entry - (FETCH_ENTRY - FETCH_FAR), near = entry - (FETCH_ENTRY - FETCH_NEAR);
 
-	if (index >= express_count_acks(packet))
-		return NULL;
-	express = express_ack_at(packet, head, index);
-	return find_glanced(adapter, &express, glance);
+	if (entry < count)
+		adapter_fetch_qp(adapter, acked_qpn(packet, head, entry));
+	if (far < count) {
+		qps[far % FETCH_ROOM] = adapter_find_qp(adapter, acked_qpn(packet, head, far));
+		if (qps[far % FETCH_ROOM])
+			express_fetch_qp(qps[far % FETCH_ROOM]);
+	}
+	if (near < count && is_for(qps[near % FETCH_ROOM], glance))
+		express_fetch_sent(qps[near % FETCH_ROOM]);
 }
 
-/* What the ACKs behind this one will look at. */
-static void fetch_behind(struct adapter *adapter, const struct packet *packet,
-			 const struct express *head, uint32_t index, const struct glance *glance)
+/* What such an ACK leaves for later: the rest, which is in flight, or waits for room. */
+static bool has_left_over(const struct qp *qp)
 {
-	const struct qp *far = find_acked(adapter, packet, head, index + FETCH_FAR, glance);
-	const struct qp *near = find_acked(adapter, packet, head, index + FETCH_NEAR, glance);
-
-	if (far)
-		express_fetch_qp(far);
-	if (near)
-		express_fetch_sent(near);
+	return transport_is_untimed(qp) || transport_waits(qp);
 }
 
 APART static bool glance_at_acks(struct adapter *adapter, const struct packet *packet,
 				 const struct express *head, const struct glance *glance)
 {
 	uint32_t count = express_count_acks(packet);
+	struct qp *qps[FETCH_ROOM];
 
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t entry = 0; entry < count + FETCH_ENTRY; entry++) {
+		uint32_t here = entry - FETCH_ENTRY;
 		struct express one;
+		struct qp *qp;
 
-		fetch_behind(adapter, packet, head, i, glance);
-		one = express_ack_at(packet, head, i);
-		if (!glance_at(adapter, packet, &one, glance))
+		fetch_ahead(adapter, packet, head, entry, qps, glance);
+		if (here >= count)
+			continue;
+		qp = qps[here % FETCH_ROOM];
+		one = express_ack_at(packet, head, here);
+		if (!is_for(qp, glance) || !express_take(qp, packet, &one, glance->now))
 			return false;
+		if (has_left_over(qp))
+			glance->taken(qp, glance->data);
 	}
 	return true;
 }
@@ -308,13 +312,18 @@ APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *
 				  const struct glance *glance)
 {
 	struct express head;
+	struct qp *qp;
 
 	if (packet->length < sizeof(head))
 		return false;
 	memcpy(&head, packet->bth, sizeof(head));
 	if (express_flags(&head) & EXPRESS_MANY)
 		return glance_at_acks(adapter, packet, &head, glance);
-	return glance_at(adapter, packet, &head, glance);
+	qp = adapter_find_qp(adapter, express_qpn(&head));
+	if (!is_for(qp, glance) || !express_take(qp, packet, &head, glance->now))
+		return false;
+	glance->taken(qp, glance->data);
+	return true;
 }
 
 /* As bytes, for it may be kept as such (hold.h). */

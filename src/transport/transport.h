@@ -147,9 +147,9 @@ const struct transport_counters *transport_counters(const struct qp *qp);
 
 /*
  * A record of the express path, for who makes progress without the time. `taken` is told of each QP
- * that it was for. False if transport_receive() has to take it, to which ACKs that were taken of it
- * are duplicates. `now` is about what completions are told, no more. No QP is scheduled: see
- * transport_is_late().
+ * that it was for, but for those that a record of several ACKs leaves nothing to do. False if
+ * transport_receive() has to take it, to which ACKs that were taken of it are duplicates. `now` is
+ * about what completions are told, no more. No QP is scheduled: see transport_is_late().
  */
 struct glance {
 	uint8_t lane;
