@@ -19,11 +19,12 @@
 #include "wire/headers.h"
 
 enum {
-	SPARED_LOOKS = 64,	/* at sockets, after a message (as in intake.c) */
-	UNANSWERED_MAX = 32,	/* messages, then their ACK does not wait for company any more */
-	LATE_MAX = 256,		/* QPs; then they have a turn each */
-	CROWD = 32,		/* QPs of a lane; of fewer all that a message needs is near */
-	TIME_EVERY_NS = 100000, /* while a program polls: ACK timers start */
+	SPARED_LOOKS = 64,   /* at sockets, after a message (as in intake.c) */
+	UNANSWERED_MAX = 32, /* messages, then their ACK does not wait for company any more */
+	UNANSWERED_BYTES = 8 << 10, /* so long a one counts once more, for the ring's room */
+	LATE_MAX = 256,		    /* QPs; then they have a turn each */
+	CROWD = 32,		    /* QPs of a lane; of fewer all that a message needs is near */
+	TIME_EVERY_NS = 100000,	    /* while a program polls: ACK timers start */
 };
 
 /* ---- for later ---- */
@@ -307,6 +308,7 @@ static enum samehost_taken accept(const struct packet *packet, void *adapter, vo
 
 	if (!transport_glance(adapter, packet, &glance))
 		return SAMEHOST_LEFT;
+	lane->unanswered += (uint32_t)(packet->length / UNANSWERED_BYTES);
 	return take->taking && cq_take_is_full(take->taking) ? SAMEHOST_ENOUGH : SAMEHOST_TAKEN;
 }
 

@@ -28,7 +28,7 @@ enum {
 	RING_SLOTS = 1024,
 	RING_BULK_UNITS = 32768, /* of 64 bytes: more than the second-level cache holds */
 	RING_INLINE_BYTES = 5 * RING_SLOT_BYTES - 8,
-	RING_BULK_BYTES = 64 << 10, /* one packet, at most */
+	RING_BULK_BYTES = (64 << 10) + 64, /* one record, at most */
 };
 
 /* A record's word. */

@@ -16,7 +16,7 @@
 #include "wire/headers.h"
 enum {
 	BATCH_PACKETS = 64,	 /* from a channel at a time, so that answers leave in between, */
-	BATCH_BYTES = 256 << 10, /* and as much of what is fetched */
+	BATCH_BYTES = 256 << 10, /* and as much of what is copied */
 };
 
 /* ---- channels ---- */
@@ -255,10 +255,8 @@ WHOLE static void *reserve_express(struct outbox *outbox, const struct av *av, u
 
 static bool is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
 {
-	const struct samehost *samehost =
-	    caa_container_of((struct outbox *)outbox, struct samehost, outbox);
-	const struct channel *channel =
-	    samehost->way_to[dest_qp >> QPN_SLOT_SHIFT][samehost_way(dest_qp)];
+	const struct samehost *samehost = samehost_of((struct outbox *)outbox);
+	const struct channel *channel = channel_to(samehost, dest_qp);
 
 	return channel && channel == samehost->reserved && has_address(channel, av);
 }
@@ -343,13 +341,14 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 	const void *bytes;
 	size_t length;
 
-	samehost->fetched = 0;
-	while (count < BATCH_PACKETS && samehost->fetched < BATCH_BYTES) {
+	samehost->copied = 0;
+	while (count < BATCH_PACKETS && samehost->copied < BATCH_BYTES) {
 		enum ring_kind kind = ring_take(&channel->in, &bytes, &length);
 
 		if (kind == RING_NONE || kind == RING_BROKEN)
 			break;
 		count++;
+		samehost->copied += length;
 		if (kind == RING_ADDRESS) {
 			channel->in.is_broken |= !take_address(channel, bytes, length);
 			continue;
@@ -372,28 +371,30 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 static unsigned int glance(struct channel *channel, samehost_accept accept, void *data,
 			   enum samehost_taken *last)
 {
-	enum samehost_taken taken;
 	unsigned int count = 0;
 	const void *bytes;
-	size_t length;
+	size_t length, copied = 0;
 
-	for (; channel->owner && count < BATCH_PACKETS; count++) {
+	for (; channel->owner && count < BATCH_PACKETS && copied < BATCH_BYTES;
+	     count++, copied += length) {
 		struct ring_consumer before = channel->in;
 
 		if (ring_take(&channel->in, &bytes, &length) == RING_EXPRESS) {
 			channel->packet.bth = bytes;
 			channel->packet.length = length;
 			channel->packet.is_express = true;
-			taken = *last = accept(&channel->packet, channel->owner, data);
-			if (taken == SAMEHOST_TAKEN)
+			*last = accept(&channel->packet, channel->owner, data);
+			if (*last == SAMEHOST_TAKEN)
 				continue;
-			count += taken == SAMEHOST_ENOUGH;
-			if (taken == SAMEHOST_ENOUGH)
+			count += *last == SAMEHOST_ENOUGH;
+			if (*last == SAMEHOST_ENOUGH)
 				break;
 		}
 		channel->in = before;
 		break;
 	}
+	if (copied >= BATCH_BYTES)
+		*last = SAMEHOST_ENOUGH; /* the next poll goes on */
 	if (count)
 		ring_release(&channel->in);
 	return count;

@@ -77,7 +77,7 @@ struct samehost {
 	uint32_t local_count;
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
 	uint64_t assists;
-	uint64_t fetched; /* bytes, of this batch */
+	uint64_t copied; /* bytes, of this batch */
 	bool has_touched, is_full;
 	uint32_t heard; /* records that came in */
 	uint32_t poller;

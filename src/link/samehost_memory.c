@@ -29,7 +29,7 @@ enum reach_result samehost_reach(struct samehost *samehost,
 	if (!samehost_has_reach(samehost, question->dest_qpn))
 		return REACH_REFUSED;
 	if (op->is_fetch)
-		samehost->fetched += op->bytes;
+		samehost->copied += op->bytes;
 	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
 }
 

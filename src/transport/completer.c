@@ -76,11 +76,12 @@ static void acknowledged(struct qp *qp, uint32_t before, uint64_t now)
 	retry_progressed(qp, now);
 }
 
-/* A message of one packet that has left, and that nobody is told of. */
-static bool is_quiet(const struct send_wqe *wqe, uint32_t psn)
+/* A message that has left, all of it before `limit`, and that nobody is told of. */
+static bool is_quiet(const struct send_wqe *wqe, uint32_t psn, uint32_t limit)
 {
 	return wqe->flight == WQE_STARTED && !(wqe->flags & IBV_SEND_SIGNALED) &&
-	       wqe->opcode == IBV_WR_SEND && wqe->first_psn == psn && wqe->last_psn == psn;
+	       wqe->opcode == IBV_WR_SEND && wqe->first_psn == psn &&
+	       psn_into(wqe->last_psn, psn) < psn_into(limit, psn);
 }
 
 /* What acknowledge_before() does of such messages, which are most of a stream, is to go past them.
@@ -93,8 +94,8 @@ static void skip_quiet(struct qp *qp, uint32_t limit, uint64_t now)
 	if (requester->has_failed || !requester_is_alive(qp) ||
 	    qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_SEND)])
 		return;
-	for (; una != limit && is_quiet(sq_wqe(&qp->sq, head), una); head++)
-		una = psn_next(una);
+	for (; una != limit && is_quiet(sq_wqe(&qp->sq, head), una, limit); head++)
+		una = psn_next(sq_wqe(&qp->sq, head)->last_psn);
 	if (una == requester->una)
 		return;
 	requester->una = una;

@@ -12,7 +12,10 @@
 #include "transport/express.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "wire/mtu.h"
 #include "wire/opcode.h"
+
+_Static_assert(EXPRESS_PSNS <= (int)RECOVERY_SPAN, "what is behind a loss is held");
 
 static bool is_message(enum ibv_wr_opcode opcode)
 {
@@ -67,7 +70,7 @@ bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 		for (int i = 0; i < wr->num_sge; i++)
 			bytes += wr->sg_list[i].length;
 	*length = (uint32_t)bytes;
-	return bytes <= EXPRESS_BYTES && bytes <= qp->mtu &&
+	return bytes <= EXPRESS_BYTES &&
 	       (!(wr->send_flags & IBV_SEND_INLINE) || bytes <= qp->sq.max_inline);
 }
 
@@ -134,16 +137,18 @@ static enum step queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len
 static void sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, bool has_imm)
 {
 	struct requester *requester = qp->requester;
+	uint32_t packets = express_packets(length, qp->mtu);
 
-	wqe->first_psn = wqe->last_psn = requester->end;
+	wqe->first_psn = requester->end;
+	wqe->last_psn = psn_add(requester->end, (int32_t)packets - 1);
 	wqe->flight = WQE_STARTED;
-	requester->psn = requester->end = psn_next(requester->end);
+	requester->psn = requester->end = psn_next(wqe->last_psn);
 	requester->current++;
 	requester->since_ack_req = 0;
 	requester->is_untimed |= requester->ack_deadline == NO_DEADLINE;
 	requester->counters.expressed++;
-	requester->counters.sent_packets++;
-	requester->counters.sent_bytes += express_packet_bytes(length, has_imm);
+	requester->counters.sent_packets += packets;
+	requester->counters.sent_bytes += express_packet_bytes(length, packets, has_imm);
 }
 
 static bool gather(const struct qp *qp, const struct send_wqe *wqe, uint8_t *to)
@@ -165,7 +170,8 @@ static enum step begin(const struct qp *qp, uint32_t length, struct outbox *outb
 {
 	const struct requester *requester = qp->requester;
 
-	if (psn_into(requester->end, requester->una) >= EXPRESS_WINDOW)
+	if (requester->current - sq_head(qp) >= EXPRESS_WINDOW ||
+	    psn_into(requester->end, requester->una) >= EXPRESS_PSNS)
 		return STEP_WAITS;
 	*express = outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num,
 					   sizeof(**express) + length);
@@ -187,6 +193,7 @@ static void leave(struct qp *qp, struct express *express, unsigned int send_flag
 	express->psn = qp->requester->end;
 	express->imm = imm;
 	express->pkey = qp->pkey;
+	express->mtu = (uint16_t)qp->mtu;
 	outbox->commit_express(outbox, sizeof(*express) + length);
 }
 
@@ -244,7 +251,7 @@ static bool is_fit(const struct qp *qp, const struct send_wqe *wqe)
 	    !wqe->flight || (wqe->flight == WQE_STARTED && wqe->first_psn == qp->requester->psn);
 
 	return is_new && is_message(wqe->opcode) && wqe->num_sge <= EXPRESS_SGE &&
-	       wqe->length <= EXPRESS_BYTES && wqe->length <= qp->mtu &&
+	       wqe->length <= EXPRESS_BYTES &&
 	       !(wqe->flags & IBV_SEND_FENCE && qp->requester->rd_count);
 }
 
@@ -370,19 +377,44 @@ bool express_ack_packet(const struct express *express, struct wire_packet *wire)
 	return true;
 }
 
-bool express_request_packet(const struct express *express, const struct packet *packet,
-			    struct wire_packet *wire)
+static bool is_mtu(uint32_t bytes)
 {
-	uint8_t flags = express_flags(express);
+	int code = mtu_code(bytes);
 
-	if (!(flags & EXPRESS_MESSAGE))
+	return code && mtu_bytes(code) == bytes;
+}
+
+static uint8_t send_operation(bool is_first, bool is_last, bool has_imm)
+{
+	if (is_first && is_last)
+		return has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY;
+	if (is_first)
+		return OP_SEND_FIRST;
+	if (!is_last)
+		return OP_SEND_MIDDLE;
+	return has_imm ? OP_SEND_LAST_IMM : OP_SEND_LAST;
+}
+
+bool express_request_packet(const struct express *express, const struct packet *packet,
+			    uint32_t index, struct wire_packet *wire)
+{
+	uint32_t length = (uint32_t)(packet->length - sizeof(*express)), from, count;
+	uint8_t flags = express_flags(express);
+	bool is_last;
+
+	if (!(flags & EXPRESS_MESSAGE) || length > EXPRESS_BYTES || !is_mtu(express->mtu))
 		return false;
-	begin_packet(express, flags & EXPRESS_IMM ? OP_SEND_ONLY_IMM : OP_SEND_ONLY, wire);
-	wire->bth.psn = express->psn & PSN_MASK;
-	wire->bth.ack_req = true;
-	wire->bth.solicited = flags & EXPRESS_SOLICITED;
+	count = express_packets(length, express->mtu);
+	if (index >= count)
+		return false;
+	is_last = index + 1 == count;
+	from = index * express->mtu;
+	begin_packet(express, send_operation(!index, is_last, flags & EXPRESS_IMM), wire);
+	wire->bth.psn = psn_add(express->psn, (int32_t)index);
+	wire->bth.ack_req = is_last;
+	wire->bth.solicited = is_last && flags & EXPRESS_SOLICITED;
 	wire->imm = be32toh(express->imm);
-	wire->payload = packet->bth + sizeof(*express);
-	wire->payload_length = packet->length - sizeof(*express);
+	wire->payload = packet->bth + sizeof(*express) + from;
+	wire->payload_length = is_last ? length - from : express->mtu;
 	return true;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The express path: a small SEND of an RC QP to a QP of this host, when nothing is in its way. It
- * goes from the posting verb into a record of shared memory, and from there to the receive buffer,
- * by a few checks at each end and without the packet that it stands for.
+ * The express path: a SEND of an RC QP to a QP of this host, when nothing is in its way. It goes
+ * from the posting verb into a record of shared memory, and from there to the receive buffer, by a
+ * few checks at each end and without the packets that it stands for: one for each path MTU of it.
  *
- * It is RC nevertheless. A record has a PSN, and may bring the ACK of what its sender has executed.
- * Both ends are left as by the packets that it stands for, so that records and packets may take
- * turns at any message. What is not as it should be (a fence, a READ outstanding, no receive, a key
- * that does not fit) is found before anything has changed, and the general path does it: posted
- * again there, or taken in as those packets. A record that is lost is as a packet that is lost.
+ * It is RC nevertheless. A record has their PSNs, and may bring the ACK of what its sender has
+ * executed. Both ends are left as by the packets that it stands for, so that records and packets
+ * may take turns at any message. What is not as it should be (a fence, a READ outstanding, no
+ * receive, a key that does not fit) is found before anything has changed, and the general path does
+ * it: posted again there, or taken in as those packets. A record that is lost is as a packet that
+ * is lost.
  *
  * What needs the time or a turn of its own is left to the host: transport_is_late().
  *
@@ -32,8 +33,9 @@ struct send_queue;
 struct wire_packet;
 
 enum {
-	EXPRESS_BYTES = 4096, /* payload at most: that of the largest packet */
-	EXPRESS_WINDOW = 512, /* messages in flight, at most: the ring has room for them */
+	EXPRESS_BYTES = 64 << 10, /* payload at most */
+	EXPRESS_WINDOW = 512,	  /* messages in flight, at most: the ring has room for them */
+	EXPRESS_PSNS = 2048,	  /* and PSNs: as far as one that is lost goes again alone */
 	EXPRESS_SGE = 4,
 	EXPRESS_REACH_BYTES =
 	    64 << 10, /* of a verb, without packets: some us that the lane is held */
@@ -54,7 +56,7 @@ struct express {
 	uint32_t ack; /* all up to this PSN is executed */
 	__be32 imm;
 	uint16_t pkey;
-	uint16_t reserved;
+	uint16_t mtu; /* the sender's: of a longer message each so many bytes stand for a packet */
 };
 
 /* One of those. */
@@ -76,10 +78,16 @@ static inline uint8_t express_flags(const struct express *express)
 	return express->to >> 24;
 }
 
-/* What counters count of the packet that it stands for: BTH to pad. */
-static inline uint32_t express_packet_bytes(uint32_t length, bool has_imm)
+/* So many packets, and PSNs, is a message. */
+static inline uint32_t express_packets(uint32_t length, uint32_t mtu)
 {
-	return BTH_BYTES + (has_imm ? sizeof(__be32) : 0) + ((length + 3) & ~3u);
+	return length <= mtu ? 1 : (length + mtu - 1) / mtu;
+}
+
+/* What counters count of the packets that it stands for: BTH to pad. */
+static inline uint32_t express_packet_bytes(uint32_t length, uint32_t packets, bool has_imm)
+{
+	return packets * BTH_BYTES + (has_imm ? sizeof(__be32) : 0) + ((length + 3) & ~3u);
 }
 
 /*
@@ -173,9 +181,9 @@ bool express_has_room(const struct send_queue *sq);
 /* Its payload; false if there is something to say about a key or an address. */
 bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to);
 
-/* The packets that a record stands for: an ACK, a request. False if it has none such. */
+/* The packets that a record stands for: an ACK, those of a request. False if it has none such. */
 bool express_ack_packet(const struct express *express, struct wire_packet *wire);
 bool express_request_packet(const struct express *express, const struct packet *packet,
-			    struct wire_packet *wire);
+			    uint32_t index, struct wire_packet *wire);
 
 #endif

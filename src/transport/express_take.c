@@ -9,6 +9,7 @@
 #include "device/access.h"
 #include "device/adapter.h"
 #include "device/av.h"
+#include "device/limits.h"
 #include "device/memory.h"
 #include "device/mr.h"
 #include "transport/completion.h"
@@ -64,11 +65,13 @@ static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const uni
 static bool can_acknowledge(const struct qp *qp, uint32_t psn)
 {
 	const struct requester *requester = qp->requester;
-	uint32_t count = psn_into(psn, requester->una);
+	uint32_t psns = psn_into(psn, requester->una) + 1;
+	uint32_t most = requester->current - sq_head(qp);
 
-	return count < psn_into(requester->end, requester->una) && requester_is_alive(qp) &&
+	return psns <= psn_into(requester->end, requester->una) && requester_is_alive(qp) &&
 	       requester->psn == requester->end && !requester->rd_count && !requester->has_failed &&
-	       !requester->recovery && !requester->responses && cq_has_room(qp->send_cq, count + 1);
+	       !requester->recovery && !requester->responses &&
+	       cq_has_room(qp->send_cq, psns < most ? psns : most);
 }
 
 static void acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
@@ -162,8 +165,9 @@ static void owe(struct qp *qp, uint32_t psn)
 	responder->answer_psn = psn;
 }
 
+/* `last` is its last PSN. */
 static void complete(struct qp *qp, const struct express *express, const struct target *target,
-		     uint32_t length, uint64_t now)
+		     uint32_t length, uint32_t last, uint64_t now)
 {
 	struct responder *responder = qp->responder;
 	uint8_t flags = express_flags(express);
@@ -187,20 +191,21 @@ static void complete(struct qp *qp, const struct express *express, const struct 
 		responder->has_recv = false;
 	else
 		recv_queue_drop(&qp->rq);
-	responder->psn = psn_next(express->psn);
+	responder->psn = psn_next(last);
 	responder->msn = (responder->msn + 1) & PSN_MASK;
 	responder->has_acknowledged = true;
 	push_completion(qp, qp->recv_cq, &cqe, flags & EXPRESS_SOLICITED);
 }
 
-static void count(struct qp *qp, const struct express *express, uint32_t length)
+static void count(struct qp *qp, const struct express *express, uint32_t length, uint32_t packets)
 {
 	struct transport_counters *counters = &qp->requester->counters;
 	uint8_t flags = express_flags(express);
 
 	if (flags & EXPRESS_MESSAGE) {
-		counters->received_packets++;
-		counters->received_bytes += express_packet_bytes(length, flags & EXPRESS_IMM);
+		counters->received_packets += packets;
+		counters->received_bytes +=
+		    express_packet_bytes(length, packets, flags & EXPRESS_IMM);
 	}
 	if (flags & EXPRESS_ACK) {
 		counters->received_packets++;
@@ -221,7 +226,14 @@ static bool has_target(struct qp *qp, const struct express *express, uint32_t le
 
 static bool is_packet(const struct qp *qp, uint64_t length)
 {
-	return length <= EXPRESS_BYTES && length <= qp->mtu;
+	return length <= qp->mtu;
+}
+
+/* Both ends cut it into the same packets. */
+static bool is_cut_alike(const struct qp *qp, const struct express *express, uint32_t length)
+{
+	return length <= EXPRESS_BYTES &&
+	       (express->mtu == qp->mtu || (length <= express->mtu && length <= qp->mtu));
 }
 
 /* A packet that a record could have been: the same checks, the same end. */
@@ -250,9 +262,9 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	flags |= wire->bth.opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM) ? EXPRESS_IMM : 0;
 	flags |= wire->bth.solicited ? EXPRESS_SOLICITED : 0;
 	express.to = flags << 24;
-	count(qp, &express, length);
+	count(qp, &express, length, 1);
 	owe(qp, express.psn);
-	complete(qp, &express, &target, length, now);
+	complete(qp, &express, &target, length, express.psn, now);
 	return true;
 }
 
@@ -261,6 +273,8 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 {
 	const uint8_t *payload = packet->bth + sizeof(*express);
 	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
+	uint32_t packets = express_packets(length, qp->mtu);
+	uint32_t last = psn_add(express->psn, (int32_t)packets - 1);
 	uint8_t flags = express_flags(express);
 	struct target target;
 
@@ -270,16 +284,16 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 	if (flags & EXPRESS_ACK && !can_acknowledge(qp, express->ack))
 		return false;
 	if (flags & EXPRESS_MESSAGE &&
-	    (!is_packet(qp, length) || !has_target(qp, express, length, &target) ||
+	    (!is_cut_alike(qp, express, length) || !has_target(qp, express, length, &target) ||
 	     !store(&target, payload)))
 		return false;
-	count(qp, express, length);
+	count(qp, express, length, packets);
 	if (flags & EXPRESS_ACK)
 		acknowledge(qp, express->ack, now);
 	/* a completion too many may have ended the QP */
 	if (flags & EXPRESS_MESSAGE && is_receiving(qp)) {
-		owe(qp, express->psn);
-		complete(qp, express, &target, length, now);
+		owe(qp, last);
+		complete(qp, express, &target, length, last, now);
 	}
 	return true;
 }
@@ -364,7 +378,7 @@ static bool load_inline(const struct qp *qp, const struct ibv_send_wr *wr, struc
 		op->length += wr->sg_list[i].length;
 	op->count = 1;
 	pieces[0] = (struct iovec){data, op->length};
-	return op->length <= EXPRESS_BYTES && op->length <= qp->sq.max_inline &&
+	return op->length <= MAX_INLINE && op->length <= qp->sq.max_inline &&
 	       express_gather(qp, wr, data);
 }
 
@@ -388,7 +402,7 @@ static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 		requester->counters.expressed++;
 		requester->counters.sent_packets++;
 		requester->counters.sent_bytes +=
-		    express_packet_bytes(length, wr->opcode == IBV_WR_SEND_WITH_IMM);
+		    express_packet_bytes(length, 1, wr->opcode == IBV_WR_SEND_WITH_IMM);
 	} else {
 		requester->counters.reached++;
 	}
@@ -421,7 +435,7 @@ static bool move(const struct target *target, const struct iovec *from)
 static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now,
 		    uint64_t *bytes)
 {
-	uint8_t data[EXPRESS_BYTES], flags = EXPRESS_MESSAGE;
+	uint8_t data[MAX_INLINE], flags = EXPRESS_MESSAGE;
 	struct express express = {.psn = qp->requester->end, .imm = wr->imm_data};
 	struct iovec pieces[EXPRESS_SGE];
 	struct target target;
@@ -438,9 +452,9 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	flags |= wr->send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
 	express.to = (uint32_t)flags << 24;
 	if (is_packet(qp, length))
-		count(peer, &express, length);
+		count(peer, &express, length, 1);
 	complete_send(qp, wr, length, now);
-	complete(peer, &express, &target, length, now);
+	complete(peer, &express, &target, length, express.psn, now);
 	*bytes += length;
 	return true;
 }
@@ -513,7 +527,7 @@ static bool reach(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, 
 		  uint64_t *bytes)
 {
 	struct iovec pieces[EXPRESS_SGE];
-	uint8_t data[EXPRESS_BYTES];
+	uint8_t data[MAX_INLINE];
 	struct reach_op op;
 
 	if (!is_reach(qp, wr, &op) || !find(qp, wr, &op, pieces, data) || !op.length)

@@ -16,6 +16,7 @@
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "wire/mtu.h"
 
 /* Rendezvous that wait for the send queue. False without memory. */
 static bool make_waiting(const struct ibv_qp_init_attr_ex *attr, struct responder *responder)
@@ -330,13 +331,11 @@ APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *
 static void receive_packed(struct qp *qp, const struct packet *record, struct wire_packet *wire,
 			   uint64_t now, struct outbox *outbox)
 {
-	uint8_t bytes[HEADER_BYTES_MAX + EXPRESS_BYTES + 3];
+	uint8_t bytes[HEADER_BYTES_MAX + MTU_BYTES_MAX + 3];
 	struct packet packet = *record;
 	uint32_t pad = wire_pad(wire->payload_length);
 	size_t head;
 
-	if (wire->payload_length > EXPRESS_BYTES)
-		return; /* of none of ours */
 	head = wire_pack(bytes, wire);
 	if (wire->payload_length)
 		memcpy(bytes + head, wire->payload, wire->payload_length);
@@ -352,6 +351,7 @@ static void receive_one(struct qp *qp, const struct packet *packet, const struct
 			uint64_t now, struct outbox *outbox)
 {
 	struct wire_packet wire;
+	uint32_t index = 0;
 
 	if (express_take(qp, packet, express, now)) {
 		transport_time(qp, now);
@@ -360,7 +360,7 @@ static void receive_one(struct qp *qp, const struct packet *packet, const struct
 	}
 	if (express_ack_packet(express, &wire))
 		receive_packed(qp, packet, &wire, now, outbox);
-	if (express_request_packet(express, packet, &wire))
+	while (express_request_packet(express, packet, index++, &wire))
 		receive_packed(qp, packet, &wire, now, outbox);
 }
 

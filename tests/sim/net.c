@@ -69,15 +69,17 @@ struct endpoint *endpoint_of_qpn(struct world *world, const struct node *node, u
 
 /* ---- the outbox ---- */
 
-static uint8_t *open_parcel(struct outbox_of_node *out, const struct av *av, size_t size)
+enum { PACKET_MAX = HEADER_BYTES_MAX + 4096 + 3 };
+
+static uint8_t *open_parcel(struct outbox_of_node *out, const struct av *av, size_t size,
+			    size_t most)
 {
 	struct world *world = out->node->world;
 	struct parcel *parcel;
 
 	free(out->open);
 	out->open = NULL;
-	sim_check(world, size >= BTH_BYTES && size <= HEADER_BYTES_MAX + 4096 + 3,
-		  "a packet of %zu bytes", size);
+	sim_check(world, size >= BTH_BYTES && size <= most, "a packet of %zu bytes", size);
 	sim_check(world, !memcmp(&av->sgid, &out->node->gid, sizeof(av->sgid)),
 		  "a packet from an address that is not the node's");
 	parcel = malloc(sizeof(*parcel) + size);
@@ -97,15 +99,20 @@ static uint8_t *open_parcel(struct outbox_of_node *out, const struct av *av, siz
 	return parcel->bytes;
 }
 
-uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
+static uint8_t *reserve(struct outbox *outbox, const struct av *av, size_t size, size_t most)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
 	struct world *world = out->node->world;
 
-	(void)dest_qp;
 	if (rng_chance(&world->host, world->weather.refusal))
 		return NULL;
-	return open_parcel(out, av, size);
+	return open_parcel(out, av, size, most);
+}
+
+uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
+{
+	(void)dest_qp;
+	return reserve(outbox, av, size, PACKET_MAX);
 }
 
 /* The packets of a run lie in a buffer until they are committed; from then on they are as others.
@@ -143,14 +150,15 @@ void net_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_
 			  !is_summed || icrc_sum(0, packet + BTH_BYTES, size - BTH_BYTES) ==
 					    get_le32(packet + size),
 			  "a sum that is not the payload's");
-		memcpy(open_parcel(out, &out->run_av, size), packet, size);
+		memcpy(open_parcel(out, &out->run_av, size, PACKET_MAX), packet, size);
 		net_commit(outbox, size);
 	}
 }
 
 void *net_reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size)
 {
-	return net_reserve(outbox, av, dest_qp, size);
+	(void)dest_qp;
+	return reserve(outbox, av, size, sizeof(struct express) + EXPRESS_BYTES);
 }
 
 bool net_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
@@ -614,6 +622,9 @@ static void check_record(const struct world *world, const struct parcel *parcel)
 	sim_check((struct world *)world,
 		  !(flags & EXPRESS_MESSAGE) || !parcel->stream || !parcel->stream->is_drained,
 		  "a message while the SQ is drained");
+	sim_check((struct world *)world,
+		  !(flags & EXPRESS_MESSAGE) || !parcel->stream || head.mtu == parcel->stream->mtu,
+		  "a record of path MTU %u", head.mtu);
 }
 
 void net_commit_express(struct outbox *outbox, size_t size)

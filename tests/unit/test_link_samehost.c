@@ -13,7 +13,9 @@
 
 #include "device/av.h"
 #include "device/limits.h"
+#include "link/ring.h"
 #include "link/samehost.h"
+#include "transport/express.h"
 
 enum { NEIGHBOURS = 3, OUR_SLOT = 9, ALL_WAYS = (1 << SAMEHOST_WAYS) - 1 };
 
@@ -71,15 +73,22 @@ static void connect_with(uint32_t neighbour)
 	close(fd);
 }
 
-static void send(uint32_t neighbour, uint8_t what)
+static bool send_long(uint32_t neighbour, uint8_t what, size_t size)
 {
 	struct outbox *outbox = samehost_outbox(world.theirs[neighbour]);
 	uint8_t *record =
-	    outbox->reserve_express(outbox, &world.av, OUR_SLOT << QPN_SLOT_SHIFT, 24);
+	    outbox->reserve_express(outbox, &world.av, OUR_SLOT << QPN_SLOT_SHIFT, size);
 
-	assert_non_null(record);
-	memset(record, what, 24);
-	outbox->commit_express(outbox, 24);
+	if (!record)
+		return false;
+	memset(record, what, size);
+	outbox->commit_express(outbox, size);
+	return true;
+}
+
+static void send(uint32_t neighbour, uint8_t what)
+{
+	assert_true(send_long(neighbour, what, 24));
 }
 
 static unsigned int glance(unsigned int room, bool *has_more)
@@ -183,6 +192,29 @@ static void nobody_s_records_are_lost_whoever_takes_turns(void **state)
 	}
 }
 
+/* As long as records are; and answers leave in between. */
+static void of_long_ones_a_few_at_a_time(void **state)
+{
+	const size_t size = sizeof(struct express) + EXPRESS_BYTES;
+	unsigned int sent = 0, few, taken;
+	bool has_more;
+
+	while (send_long(0, 7, size))
+		sent++;
+	assert_int_equal(sent, RING_BULK_UNITS * 64 / (size + 48)); /* whole lines */
+	few = glance(64, &has_more);
+	assert_int_equal(few, 4);
+	assert_false(has_more);
+	assert_true(send_long(0, 7, size)); /* what is taken has made room */
+	assert_int_equal(glance(64, &has_more), few);
+	world.count = 0;
+	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), few);
+	for (taken = 3 * few; few; taken += few)
+		few = glance(64, &has_more);
+	assert_int_equal(taken, sent + 1);
+	assert_false(send_long(0, 7, size + 64)); /* longer ones there are not */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -193,6 +225,7 @@ int main(void)
 	    TEST(who_sent_last_is_looked_at_first),
 	    TEST(what_is_not_taken_stays_and_keeps_nobody_else_s_back),
 	    TEST(nobody_s_records_are_lost_whoever_takes_turns),
+	    TEST(of_long_ones_a_few_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,25 +183,32 @@ static void nothing_at_all_is_a_message(void **state)
 static void a_list_goes_as_far_as_it_is_fit(void **state)
 {
 	struct pair *pair = *state;
-	struct ibv_sge sge = side_sge(&pair->a, 0, BYTES), large = side_sge(&pair->a, 0, 3000);
+	struct ibv_sge sge = side_sge(&pair->a, 0, BYTES), large = side_sge(&pair->a, 8192, 3000);
 	struct ibv_send_wr third = {
 	    .wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 	struct ibv_send_wr second = {
-	    .wr_id = 2, .next = &third, .sg_list = &large, .num_sge = 1, .opcode = IBV_WR_SEND};
+	    .wr_id = 2,
+	    .next = &third,
+	    .sg_list = &large,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .wr.rdma = {.remote_addr = (uintptr_t)pair->b.memory + 8192, .rkey = pair->b.mr->rkey},
+	};
 	struct ibv_send_wr first = {
 	    .wr_id = 1, .next = &second, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
 
-	for (int i = 1; i < 4; i++)
-		side_post_recv(&pair->b, (uint64_t)i, 0, 4096);
+	receive(pair, 1);
+	receive(pair, 3);
 	pair_run(pair);
 	side_post(&pair->a, &first);
 	pair_run(pair);
-	pair_expect_trace(pair, "A express 0\nA SEND_FIRST 1\nA SEND_MIDDLE 2\nA SEND_LAST 3 ack\n"
-				"A SEND_ONLY 4 ack\nB ACK 4\n");
-	for (uint64_t i = 1; i < 4; i++) {
-		side_expect(&pair->b, i, IBV_WC_SUCCESS);
+	pair_expect_trace(pair,
+			  "A express 0\nA WRITE_FIRST 1\nA WRITE_MIDDLE 2\nA WRITE_LAST 3 ack\n"
+			  "A SEND_ONLY 4 ack\nB ACK 4\n");
+	side_expect(&pair->b, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->b, 3, IBV_WC_SUCCESS);
+	for (uint64_t i = 1; i < 4; i++)
 		side_expect(&pair->a, i, IBV_WC_SUCCESS);
-	}
 	expect_coherent(pair);
 }
 
@@ -415,17 +422,17 @@ static void what_waits_and_is_not_fit_needs_a_turn(void **state)
 	struct pair *pair = *state;
 
 	receive(pair, 1);
-	side_post_recv(&pair->b, 2, 0, 4096);
 	receive(pair, 3);
 	pair_run(pair);
 	fill_outbox(pair);
-	side_request(&pair->a, IBV_WR_SEND, 2, 0, 2000);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 2000);
 	make_room(pair);
 	assert_false(express_advance(pair->a.qp, &pair->a.outbox));
 	send(pair, 3); /* not before it */
 	pair_expect_trace(pair, "");
 	pair_run(pair);
-	pair_expect_trace(pair, "A SEND_FIRST 1\nA SEND_LAST 2 ack\nA SEND_ONLY 3 ack\nB ACK 3\n");
+	pair_expect_trace(pair,
+			  "A WRITE_FIRST 1\nA WRITE_LAST 2 ack\nA SEND_ONLY 3 ack\nB ACK 3\n");
 }
 
 /* Its key is looked at when it leaves; then it is as ever, and what was before it completes. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Streams of small messages between two processes, with more posted than the ring between them has
- * room for: each message arrives once, whole and in its turn, whether it goes by the express path,
- * waits for room there, or is too long for it. The receiver stops now and then, and so does the
- * sender.
+ * Streams of messages between two processes, with more posted than the ring between them has room
+ * for: each message arrives once, whole and in its turn, whether it goes by the express path, waits
+ * for room there, or is too long for it. Small ones, and long ones, of which each is several
+ * packets. The receiver stops now and then, and so does the sender.
  */
 #define _GNU_SOURCE
 #include <sys/socket.h>
@@ -12,13 +12,20 @@
 #include "live.h"
 
 enum {
-	MESSAGES = 20000,
-	DEPTH = 2048, /* the ring takes some hundreds */
 	BATCH = 16,
-	SLOT = 512,
-	LENGTH_MAX = 300,
+	INLINE_MAX = 64,
 	SIGNAL_EVERY = 32,
 };
+
+struct course {
+	uint32_t messages;
+	uint32_t depth; /* the ring takes fewer */
+	uint32_t slot;
+};
+
+static const struct course small = {.messages = 20000, .depth = 2048, .slot = 512};
+static const struct course large = {.messages = 4000, .depth = 128, .slot = 68 << 10};
+static const struct course *course;
 
 static uint32_t mix(uint32_t x)
 {
@@ -27,12 +34,22 @@ static uint32_t mix(uint32_t x)
 	return x ^ x >> 16;
 }
 
+/* One in 64 of the long ones is too long for a record. */
+static uint32_t length_of_large(uint32_t kind, uint32_t number)
+{
+	if (kind < 8)
+		return kind ? 64 << 10 : course->slot;
+	return kind < 32 ? 1 + mix(number + 1) % 4096 : 1 + mix(number + 1) % (40 << 10);
+}
+
 static uint32_t length_of(uint32_t number)
 {
 	uint32_t kind = mix(number) % 64;
 
+	if (course == &large)
+		return length_of_large(kind, number);
 	if (kind == 0)
-		return LENGTH_MAX; /* not fit */
+		return 300; /* not in slots */
 	return 8 + (kind < 48 ? mix(number + 1) % 24 : mix(number + 1) % 249);
 }
 
@@ -40,26 +57,31 @@ static void end_create_deep(struct end *end)
 {
 	struct ibv_qp_init_attr attr;
 
-	end->buffer = calloc(DEPTH, SLOT);
+	end->buffer = calloc(course->depth, course->slot);
 	assert_non_null(end->buffer);
-	end->mr = ibv_reg_mr(pd, end->buffer, (size_t)DEPTH * SLOT, live_access);
+	end->mr = ibv_reg_mr(pd, end->buffer, (size_t)course->depth * course->slot, live_access);
 	assert_non_null(end->mr);
-	end->cq = ibv_create_cq(context, 2 * DEPTH, end, NULL, 0);
+	end->cq = ibv_create_cq(context, 2 * (int)course->depth, end, NULL, 0);
 	assert_non_null(end->cq);
 	attr = end_qp_attr(end->cq, IBV_QPT_RC);
-	attr.cap.max_send_wr = attr.cap.max_recv_wr = DEPTH;
+	attr.cap.max_send_wr = attr.cap.max_recv_wr = course->depth;
 	end->qp = ibv_create_qp(pd, &attr);
 	assert_non_null(end->qp);
 }
 
+static size_t place(uint32_t number)
+{
+	return (size_t)(number % course->depth) * course->slot;
+}
+
 static struct ibv_sge slot(const struct end *end, uint32_t number, uint32_t length)
 {
-	return end_sge(end, (size_t)(number % DEPTH) * SLOT, length);
+	return end_sge(end, place(number), length);
 }
 
 static void post_receive(struct end *end, uint32_t number)
 {
-	assert_int_equal(post_recv_sge(end->qp, number, slot(end, number, SLOT)), 0);
+	assert_int_equal(post_recv_sge(end->qp, number, slot(end, number, course->slot)), 0);
 }
 
 static void meet(struct end *end, int line)
@@ -73,7 +95,7 @@ static void meet(struct end *end, int line)
 	pd = ibv_alloc_pd(context);
 	end_create_deep(end);
 	qp_init(end->qp, live_access);
-	for (uint32_t i = 0; i < DEPTH; i++)
+	for (uint32_t i = 0; i < course->depth; i++)
 		post_receive(end, i);
 	qpn = end->qp->qp_num;
 	assert_int_equal(write(line, &qpn, sizeof(qpn)), sizeof(qpn));
@@ -95,7 +117,7 @@ static void leave(struct end *end)
 
 static void expect_message(const struct end *end, const struct ibv_wc *wc, uint32_t number)
 {
-	const char *at = end->buffer + (size_t)(number % DEPTH) * SLOT;
+	const char *at = end->buffer + place(number);
 	uint32_t length = length_of(number);
 
 	assert_wc(*wc, number, IBV_WC_SUCCESS);
@@ -111,10 +133,10 @@ static void take_all(int line)
 	struct ibv_wc wc;
 
 	meet(&end, line);
-	for (uint32_t i = 0; i < MESSAGES; i++) {
+	for (uint32_t i = 0; i < course->messages; i++) {
 		wc = next_wc(end.cq);
 		expect_message(&end, &wc, i);
-		post_receive(&end, i + DEPTH);
+		post_receive(&end, i + course->depth);
 		if (mix(i + 2) % 4096 == 0)
 			usleep(300);
 	}
@@ -128,7 +150,7 @@ static void take_all(int line)
 struct posted {
 	struct ibv_send_wr wr[BATCH];
 	struct ibv_sge sge[BATCH];
-	char text[BATCH][LENGTH_MAX];
+	char text[BATCH][INLINE_MAX];
 };
 
 /* Inline data are the sender's again at once; others stay until they have completed. */
@@ -136,8 +158,8 @@ static void prepare(struct end *end, uint32_t number, struct posted *posted, uin
 {
 	struct ibv_send_wr *wr = &posted->wr[index];
 	uint32_t length = length_of(number);
-	bool is_inline = length <= 64 && mix(number + 3) % 2;
-	char *at = is_inline ? posted->text[index] : end->buffer + (size_t)(number % DEPTH) * SLOT;
+	bool is_inline = length <= INLINE_MAX && mix(number + 3) % 2;
+	char *at = is_inline ? posted->text[index] : end->buffer + place(number);
 
 	for (uint32_t i = 0; i < length; i++)
 		at[i] = (char)(number * 31 + i);
@@ -155,8 +177,8 @@ static uint32_t post_some(struct end *end, uint32_t number)
 	static struct posted posted;
 	uint32_t count = mix(number + 4) % 2 ? 1 : 1 + mix(number + 5) % BATCH;
 
-	if (count > MESSAGES - number)
-		count = MESSAGES - number;
+	if (count > course->messages - number)
+		count = course->messages - number;
 	for (uint32_t i = 0; i < count; i++) {
 		prepare(end, number + i, &posted, i);
 		if (i)
@@ -171,16 +193,16 @@ static void send_all(struct end *end)
 {
 	uint32_t posted = 0, done = 0;
 
-	while (done < MESSAGES) {
+	while (done < course->messages) {
 		struct ibv_wc wc;
-		bool is_full = posted + BATCH > done + DEPTH;
+		bool is_full = posted + BATCH > done + course->depth;
 
-		if (posted < MESSAGES && !is_full) {
+		if (posted < course->messages && !is_full) {
 			posted += post_some(end, posted);
 			if (mix(posted) % 8)
 				continue;
 		}
-		if (posted == MESSAGES || is_full)
+		if (posted == course->messages || is_full)
 			wc = next_wc(end->cq);
 		else if (!ibv_poll_cq(end->cq, 1, &wc))
 			continue;
@@ -191,13 +213,14 @@ static void send_all(struct end *end)
 	}
 }
 
-static void more_than_the_ring_has_room_for(void **state)
+static void run(const struct course *which)
 {
 	int ends[2], status;
 	struct end end;
 	pid_t receiver;
 
-	(void)state;
+	course = which;
+	assert_int_equal(which->messages % SIGNAL_EVERY, 0); /* the last one is told */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	receiver = fork();
 	assert_true(receiver >= 0);
@@ -214,6 +237,18 @@ static void more_than_the_ring_has_room_for(void **state)
 	leave(&end);
 }
 
+static void more_than_the_ring_has_slots_for(void **state)
+{
+	(void)state;
+	run(&small);
+}
+
+static void more_than_the_ring_has_room_for(void **state)
+{
+	(void)state;
+	run(&large);
+}
+
 static int network(void **state)
 {
 	(void)state;
@@ -223,10 +258,10 @@ static int network(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(more_than_the_ring_has_slots_for),
 	    cmocka_unit_test(more_than_the_ring_has_room_for),
 	};
 
-	_Static_assert(MESSAGES % SIGNAL_EVERY == 0, "the last one is told");
 	if (!own_network())
 		return OWN_NETWORK_NONE;
 	return cmocka_run_group_tests(tests, network, NULL);
