@@ -338,6 +338,7 @@ static void fill(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr_ex 
 	qp->strips_vlan = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 			  attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING;
 	qp->sq_sig_all = attr->sq_sig_all;
+	qp->has_receives = !qp->wq_table && !qp->srq && !qp_is_xrc(qp);
 	atomic_init(&qp->state, IBV_QPS_RESET);
 	qp->ibv.pd = pd ? &pd->ibv : NULL;
 	qp->ibv.qp_context = attr->qp_context;

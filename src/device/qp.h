@@ -114,6 +114,7 @@ struct qp {
 	uint16_t pkey; /* value at attr.pkey_index */
 	uint8_t lane;  /* its number, set by the host at creation; a simulation has lane 0 alone */
 	bool sq_sig_all;
+	bool has_receives;     /* of its own: no SRQ's, no table's, and of a type that has any */
 	bool has_communicated; /* IBV_EVENT_COMM_EST was raised or is not due */
 	bool is_draining;      /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
 	bool is_published;     /* by the host: peers reach memory through it */

@@ -374,23 +374,24 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return ret;
 }
 
+ASIDE static int refuse_recv(const struct qp *qp)
+{
+	if (qp->wq_table)
+		return refuse(REASON_RECV_HAS_TABLE, "QP %#x", qp->number);
+	if (qp_is_xrc(qp))
+		return refuse(REASON_XRC_RECEIVES, "QP %#x", qp->number);
+	if (qp->srq)
+		return refuse(REASON_RECV_HAS_SRQ, "QP %#x receives from SRQ %u", qp->number,
+			      qp->srq->number);
+	return refuse(REASON_RECV_STATE, "QP %#x is in RESET", qp->number);
+}
+
 WHOLE int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_acquire);
-	int ret = 0;
-
-	if (qp->wq_table)
-		ret = refuse(REASON_RECV_HAS_TABLE, "QP %#x", qp->number);
-	else if (qp_is_xrc(qp))
-		ret = refuse(REASON_XRC_RECEIVES, "QP %#x", qp->number);
-	else if (qp->srq)
-		ret = refuse(REASON_RECV_HAS_SRQ, "QP %#x receives from SRQ %u", qp->number,
-			     qp->srq->number);
-	else if (state == IBV_QPS_RESET)
-		ret = refuse(REASON_RECV_STATE, "QP %#x is in RESET", qp->number);
-	if (ret) {
+	if (!qp->has_receives ||
+	    atomic_load_explicit(&qp->state, memory_order_acquire) == IBV_QPS_RESET) {
 		*bad = wr;
-		return ret;
+		return refuse_recv(qp);
 	}
 	return recv_queue_post(&qp->rq, wr, bad);
 }

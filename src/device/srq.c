@@ -8,6 +8,7 @@
 
 #include <infiniband/verbatim.h>
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "device/buffer.h"
 #include "device/cq.h"
@@ -82,26 +83,45 @@ static void set_tail(struct recv_queue *queue, uint32_t tail)
 	atomic_store_explicit(&queue->tail, tail, memory_order_release);
 }
 
-static int post_one(struct recv_queue *queue, const struct ibv_recv_wr *wr)
+ASIDE static int refuse_elements(const struct recv_queue *queue, const struct ibv_recv_wr *wr)
 {
-	uint32_t count = count_of(queue), tail = tail_of(queue);
-	struct recv_wqe *wqe;
+	return refuse(REASON_RECV_TOO_MANY_SGE, "wr_id %#llx has %d elements, the queue takes %u",
+		      (unsigned long long)wr->wr_id, wr->num_sge, queue->max_sge);
+}
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
-		return refuse(REASON_RECV_TOO_MANY_SGE,
-			      "wr_id %#llx has %d elements, the queue takes %u",
-			      (unsigned long long)wr->wr_id, wr->num_sge, queue->max_sge);
-	if (count == queue->max_wr)
-		return refuse(REASON_RECV_QUEUE_FULL, "wr_id %#llx finds %u work requests posted",
-			      (unsigned long long)wr->wr_id, count);
-	wqe = wqe_at(queue, tail);
+ASIDE static int refuse_full(const struct recv_queue *queue, const struct ibv_recv_wr *wr)
+{
+	return refuse(REASON_RECV_QUEUE_FULL, "wr_id %#llx finds %u work requests posted",
+		      (unsigned long long)wr->wr_id, count_of(queue));
+}
+
+static void fill(struct recv_wqe *wqe, const struct ibv_recv_wr *wr)
+{
+	uint64_t length = 0;
+
 	wqe->wr_id = wr->wr_id;
-	wqe->length = 0;
 	wqe->num_sge = (uint32_t)wr->num_sge;
+	if (wr->num_sge == 1) { /* as mostly */
+		wqe->length = wr->sg_list[0].length;
+		wqe->sge[0] = wr->sg_list[0];
+		return;
+	}
 	for (int i = 0; i < wr->num_sge; i++) {
 		wqe->sge[i] = wr->sg_list[i];
-		wqe->length += wr->sg_list[i].length;
+		length += wr->sg_list[i].length;
 	}
+	wqe->length = length;
+}
+
+static int post_one(struct recv_queue *queue, const struct ibv_recv_wr *wr)
+{
+	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+		return refuse_elements(queue, wr);
+	if (tail - head_of(queue) == queue->max_wr)
+		return refuse_full(queue, wr);
+	fill(wqe_at(queue, tail), wr);
 	set_tail(queue, tail + 1);
 	return 0;
 }
@@ -111,12 +131,15 @@ int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv
 	int ret = 0;
 
 	spin_lock(&queue->lock);
-	for (; wr && !ret; wr = wr->next) {
+	while (wr) {
 		ret = post_one(queue, wr);
 		if (ret)
-			*bad = wr;
+			break;
+		wr = wr->next;
 	}
 	spin_unlock(&queue->lock);
+	if (ret)
+		*bad = wr;
 	return ret;
 }
 

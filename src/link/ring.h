@@ -117,6 +117,23 @@ bool ring_is_heard(struct ring_producer *producer);
 enum ring_kind ring_take(struct ring_consumer *consumer, const void **bytes, size_t *length);
 void ring_release(struct ring_consumer *consumer);
 
+/* Where the consumer is, to go back to: what was taken since is untaken, if it was not released. */
+struct ring_place {
+	uint32_t head, bulk_head;
+};
+
+static inline struct ring_place ring_place(const struct ring_consumer *consumer)
+{
+	return (struct ring_place){consumer->head, consumer->bulk_head};
+}
+
+static inline void ring_go_back(struct ring_consumer *consumer, struct ring_place place)
+{
+	consumer->head = place.head;
+	consumer->bulk_head = place.bulk_head;
+	consumer->is_broken = false; /* what is, will be found so again */
+}
+
 /* Which lap of the ring a position is of, as a word says it; zeroed memory has no record of the
  * first one. */
 static inline uint32_t ring_lap(uint32_t position)

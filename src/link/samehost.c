@@ -377,7 +377,7 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 
 	for (; channel->owner && count < BATCH_PACKETS && copied < BATCH_BYTES;
 	     count++, copied += length) {
-		struct ring_consumer before = channel->in;
+		struct ring_place before = ring_place(&channel->in);
 
 		if (ring_take(&channel->in, &bytes, &length) == RING_EXPRESS) {
 			channel->packet.bth = bytes;
@@ -390,7 +390,7 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 			if (*last == SAMEHOST_ENOUGH)
 				break;
 		}
-		channel->in = before;
+		ring_go_back(&channel->in, before);
 		break;
 	}
 	if (copied >= BATCH_BYTES)

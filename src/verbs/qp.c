@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/hot.h"
 #include "device/pd.h"
 #include "verbs/face.h"
 
@@ -176,6 +177,11 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	return ret;
 }
 
+ASIDE static void flush_receive(struct qp *qp)
+{
+	doorbell(qp);
+}
+
 /* A receive needs nobody's turn, but in the error state it has to be flushed. */
 static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
@@ -183,7 +189,7 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	int ret = qp_post_recv(qp, wr, bad);
 
 	if (atomic_load_explicit(&qp->state, memory_order_acquire) == IBV_QPS_ERR)
-		doorbell(qp);
+		flush_receive(qp);
 	return ret;
 }
 

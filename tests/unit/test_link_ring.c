@@ -196,14 +196,40 @@ static void earlier_bytes_are_no_record(void **state)
 	}
 }
 
+/* As who looks at what comes and leaves it to somebody else. */
+static void what_was_taken_is_there_again_after_going_back(void **state)
+{
+	const void *bytes;
+	size_t length;
+
+	(void)state;
+	for (uint32_t n = 0; n < RECORDS / 10; n++) {
+		struct ring_place before = ring_place(&consumer);
+
+		assert_int_equal(ring_take(&consumer, &bytes, &length), RING_NONE);
+		ring_go_back(&consumer, before);
+		assert_true(put(n));
+		assert_int_not_equal(ring_take(&consumer, &bytes, &length), RING_NONE);
+		assert_true(ring_is_empty(&consumer));
+		ring_go_back(&consumer, before);
+		assert_false(ring_is_empty(&consumer));
+		assert_true(get(n));
+	}
+}
+
 static void expect_broken(uint32_t word, uint32_t unit)
 {
+	struct ring_place before;
 	const void *bytes;
 	size_t length;
 
 	make(NULL);
 	memory->slots[0].unit = unit;
 	atomic_store(&memory->slots[0].word, word_of(1, 0, 0) | word);
+	before = ring_place(&consumer);
+	assert_int_equal(ring_take(&consumer, &bytes, &length), RING_BROKEN);
+	ring_go_back(&consumer, before);
+	assert_false(ring_is_empty(&consumer)); /* who takes it in finds that it is nonsense */
 	assert_int_equal(ring_take(&consumer, &bytes, &length), RING_BROKEN);
 	assert_int_equal(ring_take(&consumer, &bytes, &length), RING_BROKEN);
 	assert_true(ring_is_empty(&consumer));
@@ -477,6 +503,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(two_threads_need_no_lock, make, unmake),
 	    cmocka_unit_test_setup_teardown(the_bell_rings_once_for_each_sleep, make, unmake),
 	    cmocka_unit_test_setup_teardown(earlier_bytes_are_no_record, make, unmake),
+	    cmocka_unit_test_setup_teardown(what_was_taken_is_there_again_after_going_back, make,
+					    unmake),
 	    cmocka_unit_test(nonsense_breaks_the_ring),
 	    cmocka_unit_test(packets_of_the_host_take_the_channel),
 	    cmocka_unit_test(all_else_goes_elsewhere),
