@@ -55,23 +55,99 @@ static bool gather(struct qp *qp, const struct sge_list *list, uint64_t offset, 
 	return true;
 }
 
-static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, uint8_t *bytes, uint32_t stride,
-		     uint32_t count, bool is_summed)
+/* What the packets of a burst have in common, and where the next one goes. */
+struct packing {
+	uint8_t header[BTH_BYTES];
+	uint32_t psn;
+	uint8_t *bytes;
+	uint32_t stride, mtu;
+	bool is_summed;
+};
+
+static struct packing packing_of(const struct qp *qp, uint8_t opcode, uint32_t psn, uint8_t *bytes,
+				 uint32_t stride, bool is_summed)
+{
+	struct packing packing = {
+	    .psn = psn, .bytes = bytes, .stride = stride, .mtu = qp->mtu, .is_summed = is_summed};
+	struct bth bth = bth_of(qp, opcode, psn);
+
+	bth_pack(packing.header, &bth);
+	return packing;
+}
+
+/* The payload is there. */
+static void pack(struct packing *packing)
+{
+	memcpy(packing->bytes, packing->header, BTH_BYTES);
+	bth_set_psn(packing->bytes, packing->psn);
+	packing->psn = psn_next(packing->psn);
+	packing->bytes += packing->stride;
+}
+
+static bool load(const struct packing *packing, const char *from)
+{
+	uint8_t *to = packing->bytes + BTH_BYTES;
+	uint32_t sum = 0;
+
+	if (!packing->is_summed)
+		return !memory_load(to, from, packing->mtu);
+	if (memory_load_sum(to, from, packing->mtu, &sum))
+		return false;
+	put_le32(to + packing->mtu, sum);
+	return true;
+}
+
+/* Packets whose payload lies in a row. How many there was memory for. */
+static uint32_t pack_row(struct packing *packing, const char *from, uint32_t count)
+{
+	uint32_t done = 0;
+
+	for (; done < count && load(packing, from); done++, from += packing->mtu)
+		pack(packing);
+	return done;
+}
+
+/* The next packets whose payload one element has, 0 where it has not one: its key is looked up once
+ * for them, and holds as long as the lane's lock is held. */
+static uint32_t pack_stretch(struct qp *qp, struct packing *packing, const struct sge_list *list,
+			     uint64_t offset, uint32_t count)
+{
+	struct sge_cursor *cursor = &qp->requester->gather;
+	uint32_t piece = 0, done;
+	const char *from = payload_stretch(list, cursor, offset, count * qp->mtu, &piece);
+
+	if (!from)
+		return 0;
+	done = pack_row(packing, from, piece / qp->mtu);
+	cursor_move(cursor, done * qp->mtu);
+	return done;
+}
+
+/* Of several elements, or with something to say about one. */
+static bool pack_gathered(struct qp *qp, struct packing *packing, const struct sge_list *list,
+			  uint64_t offset)
+{
+	if (!gather(qp, list, offset, packing->bytes + BTH_BYTES, packing->is_summed))
+		return false;
+	pack(packing);
+	return true;
+}
+
+static uint32_t fill(struct qp *qp, const struct send_wqe *wqe, struct packing *packing,
+		     uint32_t count)
 {
 	struct requester *requester = qp->requester;
 	uint64_t offset = (uint64_t)psn_into(requester->psn, wqe->first_psn) * qp->mtu;
-	struct bth bth = bth_of(qp, middle_of(wqe->opcode), requester->psn);
 	struct sge_list list = wqe_list(qp, wqe);
-	uint8_t header[BTH_BYTES];
-	uint32_t done = 0;
+	uint32_t done = 0, more;
 
-	bth_pack(header, &bth);
-	while (done < count && gather(qp, &list, offset, bytes + BTH_BYTES, is_summed)) {
-		memcpy(bytes, header, BTH_BYTES);
-		bth_set_psn(bytes, psn_add(bth.psn, done++));
-		bytes += stride;
-		offset += qp->mtu;
-	}
+	do {
+		more = pack_stretch(qp, packing, &list, offset, count - done);
+		if (!more)
+			more = pack_gathered(qp, packing, &list, offset);
+		done += more;
+		offset += (uint64_t)more * qp->mtu;
+	} while (more && done < count);
 	if (done < count)
 		cursor_reset(&requester->gather);
 	return done;
@@ -112,9 +188,13 @@ uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, st
 	struct requester *requester = qp->requester;
 	uint32_t count, stride;
 	uint8_t *bytes = reserve(qp, plain_packets(qp, wqe), most, outbox, &count, &stride);
+	struct packing packing;
 
-	if (bytes)
-		count = fill(qp, wqe, bytes, stride, count, outbox->takes_sums);
+	if (!bytes)
+		return 0;
+	packing = packing_of(qp, middle_of(wqe->opcode), requester->psn, bytes, stride,
+			     outbox->takes_sums);
+	count = fill(qp, wqe, &packing, count);
 	if (!count)
 		return 0;
 	commit(qp, outbox, count);
@@ -130,39 +210,17 @@ static uint32_t plain_responses(const struct qp *qp, const struct response_job *
 	return psn_into(job->last_psn, job->psn);
 }
 
-static bool load(uint8_t *to, const char *from, uint32_t length, bool is_summed)
-{
-	uint32_t sum = 0;
-
-	if (!is_summed)
-		return !memory_load(to, from, length);
-	if (memory_load_sum(to, from, length, &sum))
-		return false;
-	put_le32(to + length, sum);
-	return true;
-}
-
 /* The region is looked up once for all of them: it stays as long as the lane's lock is held. */
-static uint32_t fill_responses(struct qp *qp, const struct response_job *job, uint8_t *bytes,
-			       uint32_t stride, uint32_t count, bool is_summed)
+static uint32_t fill_responses(struct qp *qp, const struct response_job *job,
+			       struct packing *packing, uint32_t count)
 {
-	struct bth bth = bth_of(qp, transport_of(qp) | OP_READ_RESPONSE_MIDDLE, job->psn);
-	uint8_t header[BTH_BYTES];
 	struct access access;
-	uint32_t done = 0;
-	const char *from;
+	uint32_t done;
 
 	if (access_begin(qp, request_pd(qp, job->srqn), job->rkey, job->va,
 			 (uint64_t)count * qp->mtu, IBV_ACCESS_REMOTE_READ, &access))
 		return 0;
-	bth_pack(header, &bth);
-	from = access.place;
-	while (done < count && load(bytes + BTH_BYTES, from, qp->mtu, is_summed)) {
-		memcpy(bytes, header, BTH_BYTES);
-		bth_set_psn(bytes, psn_add(bth.psn, done++));
-		bytes += stride;
-		from += qp->mtu;
-	}
+	done = pack_row(packing, access.place, count);
 	access_end(&access);
 	return done;
 }
@@ -172,9 +230,13 @@ uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 {
 	uint32_t count, stride;
 	uint8_t *bytes = reserve(qp, plain_responses(qp, job), most, outbox, &count, &stride);
+	struct packing packing;
 
-	if (bytes)
-		count = fill_responses(qp, job, bytes, stride, count, outbox->takes_sums);
+	if (!bytes)
+		return 0;
+	packing = packing_of(qp, transport_of(qp) | OP_READ_RESPONSE_MIDDLE, job->psn, bytes,
+			     stride, outbox->takes_sums);
+	count = fill_responses(qp, job, &packing, count);
 	if (!count)
 		return 0;
 	commit(qp, outbox, count);

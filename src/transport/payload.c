@@ -42,12 +42,6 @@ static enum reason cursor_piece(const struct sge_list *list, struct sge_cursor *
 				*piece, need, place);
 }
 
-static void cursor_move(struct sge_cursor *cursor, uint32_t piece)
-{
-	cursor->into += piece;
-	cursor->offset += piece;
-}
-
 /* A null region has no place. */
 static bool load(char *to, const char *place, uint32_t length, uint32_t *sum)
 {
@@ -108,6 +102,15 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 		cursor_move(cursor, piece);
 	}
 	return REASON_NONE;
+}
+
+const char *payload_stretch(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			    uint32_t length, uint32_t *piece)
+{
+	char *place;
+
+	cursor_seek(list, cursor, offset);
+	return cursor_piece(list, cursor, length, 0, &place, piece) ? NULL : place;
 }
 
 bool sge_part_next(const struct sge_list *list, struct sge_part *part, struct ibv_sge *piece)

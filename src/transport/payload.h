@@ -39,6 +39,13 @@ static inline void cursor_reset(struct sge_cursor *cursor)
 	cursor->offset = UINT64_MAX;
 }
 
+/* On by what was taken from one element. */
+static inline void cursor_move(struct sge_cursor *cursor, uint32_t piece)
+{
+	cursor->into += piece;
+	cursor->offset += piece;
+}
+
 /*
  * Copies `length` bytes at `offset` of the message; the caller has checked that the list is that
  * long. payload_gather_sum() sums them as well, on from *sum (memory_load_sum()). REASON_NONE, or
@@ -50,6 +57,14 @@ enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *c
 			       uint64_t offset, void *to, uint32_t length, uint32_t *sum);
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length);
+
+/*
+ * Where the bytes from `offset` on lie, as many of `length` as one element has, for who copies them
+ * himself and then moves the cursor. NULL where there is something to say about a key, or no
+ * memory.
+ */
+const char *payload_stretch(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
+			    uint32_t length, uint32_t *piece);
 
 /* What is left of a part of a list, in bytes; all zero but these two at first. */
 struct sge_part {
