@@ -143,6 +143,7 @@ static inline uint32_t icrc_shift(const struct icrc_shift *shift, uint32_t sum)
 {
 	uint32_t shifted = 0;
 
+#pragma GCC unroll 8
 	for (size_t i = 0; i < 2 * sizeof(sum); i++)
 		shifted ^= shift->halves[i][sum >> 4 * i & 15];
 	return shifted;
