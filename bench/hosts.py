@@ -2,13 +2,16 @@
 """Two hosts: two network namespaces of this machine with a veth pair between them, each with the programs of its side."""
 import atexit
 import os
+import re
 import shutil
 import subprocess
+import time
 
 import measure
 
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
 MTU = 9000
+UP_S = 5  # until the kernel says of an interface that it is: a second, mostly
 
 
 def why_not():
@@ -32,6 +35,16 @@ class Hosts:
             for words in (("link", "set", "lo", "up"), ("link", "set", interface, "addrgenmode", "none"),
                           ("addr", "add", address + "/24", "dev", interface), ("link", "set", interface, "up")):
                 self.ip("-n", name, *words)
+        self.wait_up()
+
+    def wait_up(self):
+        """A port is down as long as its interface is said to be."""
+        until = time.monotonic() + UP_S
+        for name, interface in zip(self.names, self.interfaces):
+            while not re.search("state (UP|UNKNOWN)", self.ip("-n", name, "-o", "link", "show", "dev", interface)):
+                if time.monotonic() > until:
+                    raise measure.Unusable("group hosts: %s of %s does not come up" % (interface, name))
+                time.sleep(.01)
 
     def link(self):
         """What lies between the two. The names of its ends."""
@@ -44,6 +57,7 @@ class Hosts:
         done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
         if done.returncode:
             raise measure.Unusable("group hosts: ip %s: %s" % (" ".join(words), done.stderr.strip()))
+        return done.stdout
 
     def end(self):
         for name in self.names:

@@ -34,3 +34,12 @@ ln -s /usr/bin/python3 "$work/path/python3"
 ! PATH=$work/path "$verbatim" bench --only host --output "$work/none" 2>"$work/error" || fail "it measures without perftest"
 grep -q "apt-get install perftest" "$work/error" || fail "does not name the package: $(cat "$work/error")"
 [ ! -e "$work/none" ] || fail "it wrote something"
+
+# Who measures between two hosts finds their ports up.
+[ "$(id -u)" != 0 ] || PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$0")/../../bench python3 - >"$work/two" <<'END' || fail "two hosts: $(cat "$work/two")"
+import hosts
+two = hosts.Hosts()
+states = [two.ip("-n", name, "-o", "link", "show", "dev", interface) for name, interface in zip(two.names, two.interfaces)]
+print("\n".join(states))
+assert all(" state UP " in state for state in states)
+END
