@@ -110,7 +110,8 @@ static void report(uint64_t count, uint64_t failures)
 	       "doubled, %llu late, %llu corrupted, %llu overflowed, %llu forged), %llu sends, "
 	       "%llu receives, "
 	       "%llu failed on purpose or by the link, %llu flushed; %llu records, %llu taken "
-	       "without a turn, %llu ACKs behind another; %llu pieces fetched, %llu not\n",
+	       "without a turn, %llu ACKs behind another; %llu pieces fetched, %llu not, "
+	       "%llu as their region was gone, %llu as their QP was\n",
 	       (unsigned long long)count, (unsigned long long)failures, virtual_time / 1e9,
 	       (unsigned long long)total.packets, (unsigned long long)total.dropped,
 	       (unsigned long long)total.duplicated, (unsigned long long)total.reordered,
@@ -119,7 +120,8 @@ static void report(uint64_t count, uint64_t failures)
 	       (unsigned long long)total.recvs, (unsigned long long)total.failed,
 	       (unsigned long long)total.flushed, (unsigned long long)total.expressed,
 	       (unsigned long long)total.glanced, (unsigned long long)total.together,
-	       (unsigned long long)total.fetched, (unsigned long long)total.unfetched);
+	       (unsigned long long)total.fetched, (unsigned long long)total.unfetched,
+	       (unsigned long long)total.vanished, (unsigned long long)total.orphaned);
 }
 
 static int usage(void)
@@ -196,5 +198,6 @@ int main(int argc, char **argv)
 	}
 	if (!quiet)
 		report(seed - first, failures);
-	return failures || (has_offers && seed - first > 9 && !total.fetched);
+	return failures || (has_offers && seed - first > 9 && !total.fetched) ||
+	       (has_offers && seed - first > 99 && !(total.vanished && total.orphaned));
 }

@@ -238,6 +238,8 @@ static bool may_fail_so(struct endpoint *end, struct send *send, enum ibv_wc_sta
 	case IBV_WC_REM_ACCESS_ERR:
 		return pair->trouble == TROUBLE_DEREG && pair->is_troubled &&
 		       (send->remote_length || send->opcode == IBV_WR_FLUSH);
+	case IBV_WC_LOC_PROT_ERR:
+		return send->is_lent && !end->lent;
 	case IBV_WC_REM_OP_ERR:
 		return pair->trouble == TROUBLE_RECV_LKEY && pair->trouble_of == end->peer;
 	case IBV_WC_REM_INV_REQ_ERR:
@@ -311,6 +313,8 @@ static void on_send_wc(struct endpoint *end, const struct ibv_wc *wc)
 	}
 	end->is_flushing = true;
 	settle_lost(end, send);
+	if (end->world->weather.has_offers && !has_sink(send) && !send->is_inline)
+		spans_spoil(end->node, send->spans, send->span_count);
 	if (end->pair)
 		pair_failed(end->pair);
 }

@@ -98,6 +98,8 @@ enum reach_result near_reach(struct qp *qp, const struct reach_op *op)
 	if (!op->is_fetch)
 		return REACH_REFUSED;
 	sim_check(world, op->is_read && !op->offset && op->bytes == op->length, "a fetch in part");
+	world->stats.vanished += peer && !place;
+	world->stats.orphaned += !peer;
 	if (!place || rng_chance(&world->host, REFUSED)) {
 		world->stats.unfetched++;
 		return REACH_REFUSED;

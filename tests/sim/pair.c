@@ -208,6 +208,45 @@ void make_window(struct endpoint *end)
 	memcpy(end->final, end->node->arena.shadow + end->window_at, end->window_length);
 }
 
+static void make_lent(struct endpoint *end)
+{
+	uint32_t at = end->node->pool_at[POOL_SEND_LONG];
+	char *place = (char *)end->node->arena.memory + at;
+	int error;
+
+	if (end->pair->trouble != TROUBLE_DEREG_SOURCE || end->pair->trouble_of != end)
+		return;
+	error = mr_create(end->node->pd, place, end->node->pool[POOL_SEND_LONG]->length,
+			  (uintptr_t)place, 0, &end->lent);
+	sim_check(end->world, !error, "mr_create: %s", strerror(error));
+}
+
+/* The region goes while it is offered. What is posted may still come to its peer, or fail, but
+ * nothing more is read there: the program has it for itself. */
+static void end_lent(struct endpoint *end)
+{
+	const struct mr *lent = end->lent;
+	uint16_t *readers = end->node->arena.readers;
+	int error = mr_destroy(end->lent);
+
+	trace(end->world, "     end %d: deregisters what its SENDs lie in", end->index);
+	sim_check(end->world, !error, "mr_destroy: %s", strerror(error));
+	end->lent = NULL;
+	for (uint32_t i = end->send_head; i < end->sends.count; i++) {
+		const struct send *send = send_at(end, i);
+
+		for (uint32_t k = 0; send->is_lent && k < send->span_count; k++) {
+			const struct span *span = &send->spans[k];
+
+			if (span->mr != lent)
+				continue;
+			arena_mark(readers, span->at, span->length, -1);
+			spans_spoil(end->node, span, 1);
+			arena_mark(readers, span->at, span->length, 1);
+		}
+	}
+}
+
 static void end_mws(struct endpoint *end)
 {
 	if (end->mw)
@@ -276,6 +315,7 @@ void pair_connect(struct pair *pair)
 		struct endpoint *end = pair->ends[i];
 
 		make_window(end);
+		make_lent(end);
 		if (!end->qp)
 			endpoint_create_qp(end);
 		fresh_model(end);
@@ -323,6 +363,9 @@ static void make_trouble(struct pair *pair)
 		end->window = NULL;
 		end->frozen = world_alloc(pair->world, end->window_length);
 		memcpy(end->frozen, end->node->arena.memory + end->window_at, end->window_length);
+		break;
+	case TROUBLE_DEREG_SOURCE:
+		end_lent(end);
 		break;
 	case TROUBLE_TO_ERR:
 		endpoint_modify(end, IBV_QPS_ERR);
@@ -429,7 +472,9 @@ static void end_window(struct endpoint *end)
 		sim_check(end->world, !mr_destroy(end->window), "mr_destroy");
 	if (end->read_only)
 		sim_check(end->world, !mr_destroy(end->read_only), "mr_destroy");
-	end->window = end->read_only = NULL;
+	if (end->lent)
+		sim_check(end->world, !mr_destroy(end->lent), "mr_destroy");
+	end->window = end->read_only = end->lent = NULL;
 }
 
 /* Once the link is empty of the old connection's packets the next one may begin. */

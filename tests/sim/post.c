@@ -170,6 +170,23 @@ static bool take_source(struct endpoint *end, struct draft *draft, uint32_t most
 	return true;
 }
 
+/* In a list of its own, as it may be the sink of a READ. */
+static void lend(const struct endpoint *end, struct send *send)
+{
+	struct span *spans;
+
+	if (!end->lent || !send->span_count)
+		return;
+	spans = world_alloc(end->world, send->span_count * sizeof(*spans));
+	memcpy(spans, send->spans, send->span_count * sizeof(*spans));
+	for (uint32_t i = 0; i < send->span_count; i++)
+		if (spans[i].mr == end->node->pool[POOL_SEND_LONG]) {
+			spans[i].mr = end->lent;
+			send->is_lent = true;
+		}
+	send->spans = spans;
+}
+
 static bool draft_send(struct endpoint *end, struct draft *draft)
 {
 	struct endpoint *to = end->peer;
@@ -190,6 +207,7 @@ static bool draft_send(struct endpoint *end, struct draft *draft)
 	if (!take_source(end, draft,
 			 end->max_message < to->recv_size ? end->max_message : to->recv_size))
 		return false;
+	lend(end, draft->send);
 	note_message(end, draft, to);
 	return true;
 }

@@ -147,6 +147,20 @@ static void choose_trouble(struct pair *pair)
 		pair->trouble_at = 0;
 }
 
+/* Where SENDs are offered, their region or their QP goes meanwhile. */
+static void choose_withdrawal(struct pair *pair)
+{
+	struct rng *rng = dice(pair->world);
+	struct endpoint *end = pair->ends[0];
+
+	if (!pair->world->weather.has_offers || end->type != IBV_QPT_RC || end == pair->ends[1] ||
+	    end->max_message < OFFERED_FROM || !rng_chance(rng, 6000))
+		return;
+	end = pair->trouble_of = pair->ends[rng_below(rng, 2)];
+	pair->trouble = rng_chance(rng, 5000) ? TROUBLE_DEREG_SOURCE : TROUBLE_TO_ERR;
+	pair->trouble_at = rng_below(rng, end->to_send);
+}
+
 static void choose_finite(struct pair *pair)
 {
 	struct rng *rng = dice(pair->world);
@@ -186,6 +200,7 @@ static void new_pair(struct world *world)
 		if (pair->ends[i]->recv_size <= 4096 && rng_chance(rng, 2000))
 			pair->ends[i]->srq = &pair->ends[i]->node->srq;
 	choose_trouble(pair);
+	choose_withdrawal(pair);
 	choose_finite(pair);
 }
 

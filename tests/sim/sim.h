@@ -104,6 +104,7 @@ struct send {
 	unsigned int flags;
 	bool is_signaled, is_counter, is_inline;
 	bool is_limbo; /* failed or flushed: its effect may still come */
+	bool is_lent;  /* it lies in a region that may go */
 	uint32_t length;
 	uint8_t *data; /* the payload; of READ and atomics what the sink gets */
 	uint32_t span_count;
@@ -191,7 +192,8 @@ struct endpoint {
 	uint32_t unsignaled_run;
 	uint32_t window_at, window_length;
 	struct mr *window, *read_only;
-	struct mw *mw; /* NULL, or bound to the whole region `window`: then peers come in by it */
+	struct mr *lent; /* that its long SENDs lie in, until it goes; NULL: they don't */
+	struct mw *mw;	 /* NULL, or bound to the whole region `window`: then peers come in by it */
 	uint32_t window_rkey;
 	uint64_t window_va;
 	uint8_t *frozen; /* the window as it was when its region went; NULL while it stands */
@@ -251,6 +253,7 @@ enum trouble {
 	TROUBLE_TO_RESET,
 	TROUBLE_DESTROY,
 	TROUBLE_COUNT,
+	TROUBLE_DEREG_SOURCE, /* of what is offered; by a throw of its own */
 };
 
 enum pair_state { PAIR_RUNNING, PAIR_DYING, PAIR_RESETTING, PAIR_DONE };
@@ -383,6 +386,7 @@ struct statistics {
 	uint64_t crowded, marked;    /* no room in the line's queue; a mark that it is long */
 	uint64_t longest_queue;	     /* bytes */
 	uint64_t fetched, unfetched; /* pieces of offers; refused, or half done */
+	uint64_t vanished, orphaned; /* those whose region was gone, or their QP */
 	uint64_t sends, recvs, failed, flushed, payload;
 };
 
@@ -520,6 +524,8 @@ uint32_t spans_sges(struct node *node, const struct span *spans, uint32_t count,
 		    struct ibv_sge *sges);
 /* What the program has in these bytes; sources that nobody else reads get fresh ones first. */
 uint8_t *spans_gather(struct node *node, const struct span *spans, uint32_t count, uint32_t length);
+/* The program has what is here for itself: other bytes, where nobody else reads them. */
+void spans_spoil(struct node *node, const struct span *spans, uint32_t count);
 
 /* pair.c */
 void endpoint_create_qp(struct endpoint *end);

@@ -84,6 +84,13 @@ uint32_t spans_sges(struct node *node, const struct span *spans, uint32_t count,
 	return count;
 }
 
+void spans_spoil(struct node *node, const struct span *spans, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (arena_is_free(&node->arena, spans[i].at, spans[i].length, true))
+			arena_scribble(&node->arena, spans[i].at, spans[i].length);
+}
+
 /* What the program has in these bytes; sources that nobody else reads get fresh ones first. */
 uint8_t *spans_gather(struct node *node, const struct span *spans, uint32_t count, uint32_t length)
 {
