@@ -74,6 +74,28 @@ static void behind_further_ones_ever_more_go_by_packets(void **state)
 	assert_int_equal(transport_counters(pair->a.qp)->reached, 0);
 }
 
+/* It has its PSNs by then, so it is not asked anew whether it waits. */
+static void one_that_finds_no_room_counts_once(void **state)
+{
+	refusals = 3;
+	write_all(3);
+	assert_int_equal(asked, 2);
+	/* the first of these is refused, the next two don't wait */
+	for (int i = 0; i < 4; i++)
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, (uint64_t)i, 0, LENGTH);
+	pair->room = LENGTH / 4096; /* for the first */
+	for (int i = 0; i < 3; i++)
+		side_turn(&pair->a);
+	assert_int_equal(pair->room, 0);
+	assert_int_equal(asked, 3);
+	pair->room = UINT32_MAX;
+	pair_run(pair);
+	for (int i = 0; i < 4; i++)
+		side_expect(&pair->a, (uint64_t)i, IBV_WC_SUCCESS);
+	assert_int_equal(asked, 4);
+	assert_int_equal(transport_counters(pair->a.qp)->reached, 1);
+}
+
 static void what_was_reached_is_a_new_beginning(void **state)
 {
 	refusals = 4;
@@ -92,6 +114,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 	    TEST(behind_a_first_refusal_all_wait),
 	    TEST(behind_further_ones_ever_more_go_by_packets),
+	    TEST(one_that_finds_no_room_counts_once),
 	    TEST(what_was_reached_is_a_new_beginning),
 	};
 
