@@ -8,7 +8,6 @@ enum {
 	DOUBT = 4, /* for each batch that is no turn */
 	DOUBT_MAX = 2 * DOUBT,
 	OTHERS_PART = 16, /* of a window may be of another kind */
-	PATIENCE_MAX = 1 << 16,
 };
 
 bool exchange_goes_on(struct exchange *e, bool is_turn)
@@ -28,11 +27,11 @@ bool exchange_review(struct exchange *e, uint32_t batches, bool has_lasted)
 
 	e->turns = 0;
 	if (has_lasted)
-		e->failures = 0;
+		patience_worked(&e->patience);
 	if (!was_one)
 		return false;
-	if (e->patience) {
-		e->patience--;
+	if (!patience_is_over(&e->patience)) {
+		patience_pass(&e->patience);
 		return false;
 	}
 	e->doubt = 0;
@@ -41,8 +40,5 @@ bool exchange_review(struct exchange *e, uint32_t batches, bool has_lasted)
 
 void exchange_ended(struct exchange *e)
 {
-	e->failures = 2 * e->failures + 1;
-	if (e->failures > PATIENCE_MAX)
-		e->failures = PATIENCE_MAX;
-	e->patience = e->failures;
+	patience_failed(&e->patience);
 }

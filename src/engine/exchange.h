@@ -15,11 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/patience.h"
+
 /* Zeroed at first. */
 struct exchange {
-	uint32_t turns; /* of this window */
-	uint32_t doubt; /* grows with each batch that is none, shrinks with each turn */
-	uint32_t patience, failures; /* windows to come without a try, and of the last wait */
+	uint32_t turns;		  /* of this window */
+	uint32_t doubt;		  /* grows with each batch that is none, shrinks with each turn */
+	struct patience patience; /* in windows */
 };
 
 /* A batch came in, a turn or another. False: while this was taken for an exchange, it is over. */

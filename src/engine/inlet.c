@@ -16,7 +16,6 @@ enum {
 	HOT = LOOK - LOOK / 4, /* with so many votes: seven eighths for, one against */
 	WINDOW = 8 * LOOK,     /* and those after which it may go */
 	COLD = WINDOW / 4,
-	PATIENCE_MAX = 1 << 16,
 	DRAIN_ROUNDS = 1024,
 };
 
@@ -49,14 +48,6 @@ static void vote(struct inlet *inlet, const struct caller *caller)
 		inlet->candidate = *caller;
 		inlet->votes = 1;
 	}
-}
-
-static void wait_longer(struct inlet *inlet)
-{
-	inlet->failures = 2 * inlet->failures + 1;
-	if (inlet->failures > PATIENCE_MAX)
-		inlet->failures = PATIENCE_MAX;
-	inlet->patience = inlet->failures;
 }
 
 static bool inlet_open(struct lane *lane, struct source *parent, bool is_exchange)
@@ -98,10 +89,10 @@ static enum inlet_step review_open(struct inlet *inlet, bool is_exchange)
 {
 	if (inlet->batches == WINDOW) {
 		if (inlet->used < COLD) {
-			wait_longer(inlet);
+			patience_failed(&inlet->patience);
 			return part(inlet);
 		}
-		inlet->failures = 0;
+		patience_worked(&inlet->patience);
 	}
 	return is_exchange && !inlet->is_terse ? part(inlet) : INLET_STAYS;
 }
@@ -112,15 +103,15 @@ static enum inlet_step review(struct lane *lane, struct source *source, bool is_
 
 	if (is_open(inlet))
 		return review_open(inlet, is_exchange);
-	if (inlet->patience) {
-		inlet->patience--;
+	if (!patience_is_over(&inlet->patience)) {
+		patience_pass(&inlet->patience);
 		return INLET_STAYS;
 	}
 	if (!inlet->candidate.port || inlet->votes < HOT || is_banned(inlet, &inlet->candidate))
 		return INLET_STAYS;
 	if (inlet_open(lane, source, is_exchange))
 		return INLET_OPENED;
-	wait_longer(inlet);
+	patience_failed(&inlet->patience);
 	return INLET_STAYS;
 }
 

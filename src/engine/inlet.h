@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/patience.h"
 #include "engine/exchange.h"
 #include "engine/source.h"
 #include "link/udp.h"
@@ -54,7 +55,7 @@ struct inlet {
 
 	struct caller banned[INLET_BANS];
 	uint32_t bans;
-	uint32_t patience, failures; /* looks to come without a try, and of the last wait */
+	struct patience patience; /* in looks */
 	bool is_off;
 };
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/patience.h"
 #include "device/limits.h"
 #include "link/udp.h"
 #include "wire/icrc.h"
@@ -44,12 +45,12 @@ enum {
 	PATH_WINDOW = 1024,
 	PATH_HOT = PATH_WINDOW / 8,
 	PATH_COLD = PATH_WINDOW / 64,
-	PATH_PATIENCE_MAX = 1 << 16, /* windows, after paths that could not be opened */
 	PATH_DOUBTS = 8,
 	/* windows without a path: after one that was doubted soon, and so many times more if the
-	 * next one is, too; after one that has worked */
+	 * next one is, too, and the most; after one that has worked */
 	PATH_DOUBT = 4,
 	PATH_DOUBT_AGAIN = 4,
+	PATH_DOUBT_MAX = 1 << 16,
 	PATH_DOUBT_OLD = 4,
 	/* A path works if so many rounds of one QP (av.h) passed without a doubt: what went by it
 	 * when the first one ended has come. Where nothing is answered to us, as to who only
@@ -118,10 +119,9 @@ struct udp_paths {
 	struct udp_path paths[PATHS_MAX];
 	struct udp_path *latest;
 	struct udp_candidate candidates[PATH_CANDIDATES];
-	uint32_t runs;	   /* in this window */
-	bool has_tried;	   /* to open one, in this window */
-	uint32_t patience; /* windows to come without a try, this one included */
-	uint32_t failures;
+	uint32_t runs;		  /* in this window */
+	bool has_tried;		  /* to open one, in this window */
+	struct patience patience; /* in windows, this one included */
 	bool is_off;
 };
 

@@ -156,8 +156,8 @@ static void doubt(struct udp_paths *paths, struct udp_path *path)
 		d->last = 0;
 	else
 		d->last = d->last ? d->last * PATH_DOUBT_AGAIN : PATH_DOUBT;
-	if (d->last > PATH_PATIENCE_MAX)
-		d->last = PATH_PATIENCE_MAX;
+	if (d->last > PATH_DOUBT_MAX)
+		d->last = PATH_DOUBT_MAX;
 	d->windows = d->last ? d->last : PATH_DOUBT_OLD;
 	path->is_dead = true;
 }
@@ -213,7 +213,7 @@ static void review(struct udp_paths *paths)
 	}
 	for (struct udp_doubt *d = paths->doubts; d < paths->doubts + PATH_DOUBTS; d++)
 		d->windows -= d->windows > 0;
-	paths->patience -= paths->patience > 0;
+	patience_pass(&paths->patience);
 	paths->has_tried = false;
 	memset(paths->candidates, 0, sizeof(paths->candidates));
 	paths->runs = 0;
@@ -224,18 +224,16 @@ static struct udp_path *admit(struct udp_paths *paths, const struct udp_place *t
 {
 	struct udp_path *path = find_free(paths);
 
-	if (!path || paths->has_tried || paths->patience || is_doubted(paths, to))
+	if (!path || paths->has_tried || !patience_is_over(&paths->patience) ||
+	    is_doubted(paths, to))
 		return NULL;
 	paths->has_tried = true;
 	if (path_open(path, to)) {
-		paths->failures = 0;
+		patience_worked(&paths->patience);
 		return path;
 	}
 	*path = (struct udp_path){.way = {.fd = -1}};
-	paths->failures = 2 * paths->failures + 1;
-	if (paths->failures > PATH_PATIENCE_MAX)
-		paths->failures = PATH_PATIENCE_MAX;
-	paths->patience = paths->failures;
+	patience_failed(&paths->patience);
 	return NULL;
 }
 
