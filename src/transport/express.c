@@ -399,22 +399,23 @@ bool express_request_packet(const struct express *express, const struct packet *
 			    uint32_t index, struct wire_packet *wire)
 {
 	uint32_t length = (uint32_t)(packet->length - sizeof(*express)), from, count;
+	uint32_t mtu = express->mtu;
 	uint8_t flags = express_flags(express);
 	bool is_last;
 
-	if (!(flags & EXPRESS_MESSAGE) || length > EXPRESS_BYTES || !is_mtu(express->mtu))
+	if (!(flags & EXPRESS_MESSAGE) || length > EXPRESS_BYTES || !is_mtu(mtu))
 		return false;
-	count = express_packets(length, express->mtu);
+	count = express_packets(length, mtu);
 	if (index >= count)
 		return false;
 	is_last = index + 1 == count;
-	from = index * express->mtu;
+	from = index * mtu;
 	begin_packet(express, send_operation(!index, is_last, flags & EXPRESS_IMM), wire);
 	wire->bth.psn = psn_add(express->psn, (int32_t)index);
 	wire->bth.ack_req = is_last;
 	wire->bth.solicited = is_last && flags & EXPRESS_SOLICITED;
 	wire->imm = be32toh(express->imm);
 	wire->payload = packet->bth + sizeof(*express) + from;
-	wire->payload_length = is_last ? length - from : express->mtu;
+	wire->payload_length = is_last ? length - from : mtu;
 	return true;
 }
