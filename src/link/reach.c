@@ -306,11 +306,12 @@ static bool holds(const struct reach *reach, const struct reach_memo *memo)
 enum reach_result reach_again(const struct reach *reach, atomic_uint *hazard,
 			      const struct reach_memo *memo, const struct reach_op *op)
 {
-	char *place = memo->start + (op->remote_addr - memo->iova) + op->offset;
+	char *place;
 	bool is_done;
 
 	if (!is_of(memo, op))
 		return REACH_REFUSED;
+	place = memo->start + (op->remote_addr - memo->iova) + op->offset;
 	enter(hazard);
 	is_done = holds(reach, memo) && copy_here(op, place);
 	leave(hazard);

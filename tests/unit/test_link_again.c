@@ -199,6 +199,7 @@ static void what_is_not_within_the_region_is_refused(void **state)
 	is_refused(op_of(false, LENGTH - 7));
 	is_refused(op_of(false, LENGTH));
 	is_refused(op_of(false, UINT64_MAX - IOVA));
+	is_refused(op_of(false, (uint64_t)1 << 63)); /* no place there is even formed */
 	op.length = LENGTH + 1;
 	is_refused(op);
 	op.length = UINT64_MAX;
