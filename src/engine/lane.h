@@ -59,9 +59,9 @@ struct seat {
 	bool is_late, is_untimed;
 	struct seat *next_late, *next_untimed; /* of what express.c left for later */
 	struct timer timer;
-	struct samehost_memo reached; /* what WRITEs and READs found last */
 	/* whose message came after the last one of this: never looked at, it may be gone */
 	struct express_lines ahead;
+	struct samehost_memo reached; /* what WRITEs and READs found last */
 };
 
 /* Messages that reached other processes' memory one right after another (reachable.c). */
