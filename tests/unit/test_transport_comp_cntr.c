@@ -119,16 +119,11 @@ static void errors_are_counted_apart(void **state)
 	end(pair);
 }
 
-static int twice(struct pair *pair, struct side *from, struct flying *packet)
-{
-	return 2;
-}
-
 static void duplicates_are_counted_once(void **state)
 {
 	struct pair *pair = counted(IBV_COMP_CNTR_TYPE_WRS);
 
-	pair->meddle = twice;
+	pair->meddle = pair_double;
 	some_of_each(pair);
 	pair_run_out(pair);
 	expect(at_a, (uint64_t[]){2, 0, 2, 0, 1, 0});

@@ -242,17 +242,11 @@ static void nobody_ever_posts_a_receive(void **state)
 	pair_free(pair);
 }
 
-static int nothing_arrives(struct pair *pair, struct side *from, struct flying *packet)
-{
-	(void)pair, (void)from, (void)packet;
-	return 0;
-}
-
 static void nobody_ever_answers(void **state)
 {
 	struct pair *pair = *state;
 
-	pair->meddle = nothing_arrives;
+	pair->meddle = pair_lose_all;
 	send_long(pair, IBV_WR_SEND, 1, LONG);
 	pair_run_out(pair);
 	side_expect(&pair->a, 1, IBV_WC_RETRY_EXC_ERR);
@@ -330,12 +324,6 @@ static void its_lost_ack_is_asked_for(void **state)
 	expect_coherent(pair);
 }
 
-static int twice(struct pair *pair, struct side *from, struct flying *packet)
-{
-	(void)pair, (void)from, (void)packet;
-	return 2;
-}
-
 static void what_comes_twice_is_received_once(void **state)
 {
 	struct pair *pair = *state;
@@ -343,7 +331,7 @@ static void what_comes_twice_is_received_once(void **state)
 	receive_long(pair, 1, LONG);
 	receive_long(pair, 2, LONG);
 	pair_run(pair);
-	pair->meddle = twice;
+	pair->meddle = pair_double;
 	send_long(pair, IBV_WR_SEND, 1, LONG);
 	pair_run(pair);
 	expect_long(pair, 1, LONG);

@@ -14,11 +14,6 @@ static int lose_some(struct pair *pair, struct side *from, struct flying *packet
 	return pair->passed < 64 && to_lose >> pair->passed & 1 ? 0 : 1;
 }
 
-static int lose_all(struct pair *pair, struct side *from, struct flying *packet)
-{
-	return 0;
-}
-
 static int set_up_strangers(void **state)
 {
 	struct pair *pair;
@@ -104,7 +99,7 @@ static void the_way_is_doubted_until_something_new_arrives(void **state)
 	assert_false(pair->a.qp->av.is_doubted);
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
 	pair_run(pair); /* the ACK is lost */
-	pair->meddle = lose_all;
+	pair->meddle = pair_lose_all;
 	assert_true(pair_wait(pair));
 	assert_true(pair->a.qp->av.is_doubted);
 	assert_false(pair->b.qp->av.is_doubted);
@@ -256,7 +251,7 @@ static void a_silent_peer_gets_two(void **state)
 	struct pair *pair = *state;
 
 	begin(pair, 0);
-	pair->meddle = lose_all;
+	pair->meddle = pair_lose_all;
 	side_request(&pair->a, pair->are_strangers ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, 1, 0,
 		     4096);
 	pair_run(pair);

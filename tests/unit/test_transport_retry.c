@@ -25,22 +25,12 @@ static int lose_from_b_once(struct pair *pair, struct side *from, struct flying 
 	return 0;
 }
 
-static int lose_all(struct pair *pair, struct side *from, struct flying *packet)
-{
-	return 0;
-}
-
 /* A peer that knows only this kind of FLUSH; no peer answers the other kind. */
 static bool knows_twice;
 
 static int lose_other_flushes(struct pair *pair, struct side *from, struct flying *packet)
 {
 	return from->name != 'A' || bth_is_twice(packet->bytes) == knows_twice;
-}
-
-static int twice(struct pair *pair, struct side *from, struct flying *packet)
-{
-	return 2;
 }
 
 static void a_gap_is_told_by_one_nak_and_filled_at_once(void **state)
@@ -101,7 +91,7 @@ static void retry_cnt_is_the_number_of_times_it_is_sent_again(void **state)
 	for (int retries = 0; retries <= 7; retries++) {
 		options.retry_cnt = retries;
 		pair = pair_connected(&options);
-		pair->meddle = lose_all;
+		pair->meddle = pair_lose_all;
 		side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 10);
 		side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 10);
 		pair_run_out(pair);
@@ -136,7 +126,7 @@ static void a_peer_whose_process_has_ended_is_not_asked_again(void **state)
 	pair_run(pair);
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 	side_expect(&pair->b, 7, IBV_WC_SUCCESS);
-	pair->meddle = lose_all;
+	pair->meddle = pair_lose_all;
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 10);
 	pair_run_out(pair);
 	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 1);
@@ -152,7 +142,7 @@ static void the_timer_runs_for_one_to_four_times_the_timeout(void **state)
 	struct pair *pair = *state;
 	uint64_t before;
 
-	pair->meddle = lose_all;
+	pair->meddle = pair_lose_all;
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 10);
 	pair_run(pair);
 	for (int i = 0; i < 5; i++) {
@@ -213,7 +203,7 @@ static void timeout_zero_waits_for_ever(void **state)
 
 	options.timeout = 0;
 	pair = pair_connected(&options);
-	pair->meddle = lose_all;
+	pair->meddle = pair_lose_all;
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 10);
 	pair_run(pair);
 	assert_false(pair_wait(pair));
@@ -267,7 +257,7 @@ static void an_atomic_is_done_once_however_often_it_comes(void **state)
 	uint64_t *word = (uint64_t *)(void *)pair->b.memory;
 
 	*word = 10;
-	pair->meddle = twice;
+	pair->meddle = pair_double;
 	for (int i = 0; i < 3; i++)
 		side_atomic(&pair->a, IBV_WR_ATOMIC_FETCH_AND_ADD, i, 8 * i, 0, 1, 0);
 	pair_run(pair);
@@ -298,7 +288,7 @@ static void doubled_packets_change_nothing(void **state)
 	struct pair *pair = *state;
 
 	fill(pair->a.memory, 10000, 3);
-	pair->meddle = twice;
+	pair->meddle = pair_double;
 	side_post_recv(&pair->b, 7, 20000, 10000);
 	side_request(&pair->a, IBV_WR_SEND, 1, 0, 10000);
 	side_request(&pair->a, IBV_WR_RDMA_READ, 2, 40000, 10000);
