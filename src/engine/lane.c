@@ -352,6 +352,7 @@ void lane_remove_seat(struct lane *lane, struct seat *seat)
 	atomic_store(&seat->is_queued, true); /* never again */
 	timer_cancel(&lane->timers, &seat->timer);
 	express_forget(lane, seat);
+	allowances_forget(&lane->allowances, seat->qp);
 	lane->seats--;
 }
 

@@ -29,6 +29,7 @@
 #include <urcu/list.h>
 
 #include "base/timer.h"
+#include "engine/allowances.h"
 #include "engine/inlet.h"
 #include "engine/latch.h"
 #include "engine/perch.h"
@@ -36,7 +37,6 @@
 #include "engine/source.h"
 #include "engine/turn.h"
 #include "engine/vigil.h"
-#include "link/samehost.h"
 #include "transport/express.h"
 #include "transport/packet.h"
 
@@ -61,7 +61,6 @@ struct seat {
 	struct timer timer;
 	/* whose message came after the last one of this: never looked at, it may be gone */
 	struct express_lines ahead;
-	struct samehost_memo reached; /* what WRITEs and READs found last */
 };
 
 /* Messages that reached other processes' memory one right after another (reachable.c). */
@@ -124,6 +123,7 @@ struct lane {
 	uint32_t gsi_psn;
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */
 	struct stream stream;
+	struct allowances allowances;
 	uint64_t copied; /* bytes from or to other processes' memory, since the lock was taken */
 	bool has_express;
 	struct seat *late;    /* QPs that express.c left something to do for */

@@ -235,7 +235,8 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	if (op->is_fetch || samehost_is_common(lane->samehost, question->dest_qpn, op->rkey)) {
 		result = samehost_reach(lane->samehost, question, op);
 		if (result == REACH_DONE && op->is_prompt)
-			samehost_remember(lane->samehost, question, &qp->seat->reached);
+			samehost_remember(lane->samehost, question,
+					  allowances_take(&lane->allowances, qp));
 		return result;
 	}
 	if (op->is_prompt || is_in_stream(&lane->stream, op))
@@ -251,11 +252,12 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 /* What a verb does at once, as it did before. Such a QP is of RC. */
 static bool do_again(struct qp *qp, const struct reach_op *op)
 {
-	struct seat *seat = qp->seat;
-	struct lane *lane = seat->lane;
+	struct lane *lane = qp->seat->lane;
+	const struct samehost_memo *memo =
+	    op->is_prompt ? allowances_find(&lane->allowances, qp) : NULL;
 
-	if (!op->is_prompt || samehost_reach_again(lane->samehost, qp->attr.dest_qp_num,
-						   &seat->reached, op) != REACH_DONE)
+	if (!memo ||
+	    samehost_reach_again(lane->samehost, qp->attr.dest_qp_num, memo, op) != REACH_DONE)
 		return false;
 	lane->copied += op->bytes;
 	return true;
@@ -306,8 +308,11 @@ bool reachable_is_reached(const struct qp *qp)
 
 bool reachable_is_common(const struct qp *qp, uint32_t rkey)
 {
-	return qp->seat->reached.reach.rkey == rkey ||
-	       samehost_is_common(qp->seat->lane->samehost, qp->attr.dest_qp_num, rkey);
+	struct lane *lane = qp->seat->lane;
+	const struct samehost_memo *memo = allowances_find(&lane->allowances, qp);
+
+	return (memo && memo->reach.rkey == rkey) ||
+	       samehost_is_common(lane->samehost, qp->attr.dest_qp_num, rkey);
 }
 
 /* The peer's lock is not waited for: its holder may be waiting for ours. */

@@ -256,7 +256,7 @@ int engine_modify_qp_soon(struct qp *qp, const struct ibv_qp_attr *attr, int mas
 	if (mask & IBV_QP_STATE &&
 	    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET))
 		pay_debts(lane, qp);
-	qp->seat->reached = (struct samehost_memo){.channel = 0};
+	allowances_forget(&lane->allowances, qp);
 	error = transport_modify_qp(qp, attr, mask, lane_now());
 	if (!error && qp->home)
 		tell_branches(qp);

@@ -73,24 +73,39 @@ struct requester {
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	struct hold *responses; /* what of them came before its turn */
 	struct recovery *recovery; /* NULL: nothing is missing */
-	/* of each of these a message looks at what comes first, a cache line */
+	/* Of the counters, the window and the probe a message looks at what comes first, a cache
+	 * line of each; what lies between fills their last ones. */
 	_Alignas(CACHE_LINE) struct transport_counters counters;
-	_Alignas(CACHE_LINE) struct window window; /* RC */
-	_Alignas(CACHE_LINE) struct probe probe;
-
-	uint32_t large_end;	/* PSN; from here on all that has left is small (window.h) */
-	struct pace pace;	/* UC, UD */
+	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
+	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
+	uint64_t reached;	/* bytes, of the WQE that is WQE_REACHING */
+	uint32_t rate_room;	/* bytes that may go now: no segmented send has more */
 	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
 	uint32_t turn_bytes;	/* and before that */
-	bool is_unasked;	/* who would have asked for an ACK left that to a packet behind */
-	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
-	uint32_t rate_room;	/* bytes that may go now: no segmented send has more */
-	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
-	uint8_t signs_left;	/* requests that may still ask what the peer is */
-	bool is_peer_ours;	/* it recovers selectively */
-	bool takes_offers;	/* and knows what those are (offer.h) */
-	bool has_packets;	/* what lies before packets_to is not offered */
-	uint32_t packets_to;	/* PSN */
+	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
+	uint32_t next_unreached; /* and after the next refusal */
+	uint32_t packets_to;	 /* PSN */
+	uint32_t large_end;	 /* PSN; from here on all that has left is small (window.h) */
+	uint8_t signs_left;	 /* requests that may still ask what the peer is */
+	bool is_peer_ours;	 /* it recovers selectively */
+	bool takes_offers;	 /* and knows what those are (offer.h) */
+	bool has_packets;	 /* what lies before packets_to is not offered */
+
+	_Alignas(CACHE_LINE) struct window window; /* RC */
+	/* Credits of the peer's last ACK (9.7.7.2): WQEs before credit_limit find a receive WQE
+	 * there. */
+	uint32_t credit_limit;
+	/* A WQE that failed here; it completes when those before it have. */
+	uint32_t failed;
+	enum ibv_wc_status failed_status;
+	enum reason failed_reason;
+	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
+	bool flushes_twice;  /* how the peer wants them, for all that is known (icrc.h) */
+	bool is_unasked;     /* who would have asked for an ACK left that to a packet behind */
+
+	_Alignas(CACHE_LINE) struct probe probe;
+	struct pace pace; /* UC, UD */
+	struct sge_cursor gather, scatter;
 
 	/*
 	 * Requests that are answered with data, not acknowledged yet: the last PSN of each, oldest
@@ -100,23 +115,6 @@ struct requester {
 	 */
 	uint32_t rd_first, rd_sent;
 	uint32_t rd_last[MAX_RD_ATOMIC];
-
-	/* Credits of the peer's last ACK (9.7.7.2): WQEs before credit_limit find a receive WQE
-	 * there. */
-	uint32_t credit_limit;
-
-	/* A WQE that failed here; it completes when those before it have. */
-	uint32_t failed;
-	enum ibv_wc_status failed_status;
-	enum reason failed_reason;
-
-	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
-
-	struct sge_cursor gather, scatter;
-	uint64_t reached;   /* bytes, of the WQE that is WQE_REACHING */
-	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
-	uint32_t next_unreached; /* and after the next refusal */
-	bool flushes_twice;	 /* how the peer wants them, for all that is known (icrc.h) */
 };
 
 /* Answered with data or a saved result: READ, atomics, FLUSH, ATOMIC WRITE. */
