@@ -14,6 +14,7 @@
 #include "device/av.h"
 #include "link/samehost_link.h"
 #include "wire/headers.h"
+
 enum {
 	BATCH_PACKETS = 64,	 /* from a channel at a time, so that answers leave in between, */
 	BATCH_BYTES = 256 << 10, /* and as much of what is copied */

@@ -273,14 +273,15 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 {
 	const uint8_t *payload = packet->bth + sizeof(*express);
 	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
-	uint32_t packets = express_packets(length, qp->mtu);
-	uint32_t last = psn_add(express->psn, (int32_t)packets - 1);
 	uint8_t flags = express_flags(express);
+	uint32_t packets, last;
 	struct target target;
 
 	clear(&target);
 	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey))
 		return false;
+	packets = express_packets(length, qp->mtu); /* which it has from RTR on */
+	last = psn_add(express->psn, (int32_t)packets - 1);
 	if (flags & EXPRESS_ACK && !can_acknowledge(qp, express->ack))
 		return false;
 	if (flags & EXPRESS_MESSAGE &&

@@ -324,6 +324,26 @@ static void its_lost_ack_is_asked_for(void **state)
 	expect_coherent(pair);
 }
 
+/* It has no path MTU then. */
+static void a_queue_pair_before_rtr_takes_none(void **state)
+{
+	struct pair *pair = *state;
+	uint32_t mtu = pair->b.qp->mtu;
+
+	receive_long(pair, 1, LONG);
+	pair_run(pair);
+	atomic_store(&pair->b.qp->state, IBV_QPS_INIT);
+	pair->b.qp->mtu = 0;
+	send_long(pair, IBV_WR_SEND, 1, LONG);
+	pair_run(pair);
+	side_expect_none(&pair->b);
+	atomic_store(&pair->b.qp->state, IBV_QPS_RTS);
+	pair->b.qp->mtu = mtu;
+	pair_run_out(pair);
+	expect_long(pair, 1, LONG);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+}
+
 static void what_comes_twice_is_received_once(void **state)
 {
 	struct pair *pair = *state;
@@ -478,6 +498,7 @@ int main(void)
 	    express_test(a_lost_one_goes_again_as_packets),
 	    express_test(what_is_behind_a_lost_one_is_held),
 	    express_test(its_lost_ack_is_asked_for),
+	    express_test(a_queue_pair_before_rtr_takes_none),
 	    express_test(what_comes_twice_is_received_once),
 	    express_test(the_general_path_ends_what_it_began),
 	    cmocka_unit_test(of_a_shared_queue_it_takes_one),
