@@ -372,7 +372,16 @@ static bool side_is_done(const struct side *side)
 					  side->received == MESSAGES / KINDS * RECEIVES_OF_KINDS);
 }
 
-static void within_the_process(enum ibv_qp_type type)
+/* `every_us`: an alarm so often while verbs of the data path are called, 0: none. */
+static void alarm_each(suseconds_t every_us)
+{
+	struct itimerval timer = {{0, every_us}, {0, every_us}};
+
+	assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
+}
+
+/* (What creates and destroys may allocate: no alarm there.) */
+static void within_the_process(enum ibv_qp_type type, suseconds_t every_us)
 {
 	double end = seconds() + 6 * PATIENCE_S;
 	struct side a, b;
@@ -382,11 +391,13 @@ static void within_the_process(enum ibv_qp_type type)
 	side_connect(&a, side_address(&b));
 	side_connect(&b, side_address(&a));
 	atomic_store(&is_losing, true);
+	alarm_each(every_us);
 	while (!side_is_done(&a) || !side_is_done(&b)) {
 		side_step(&a);
 		side_step(&b);
 		assert_true(seconds() < end);
 	}
+	alarm_each(0);
 	atomic_store(&is_losing, false);
 	assert_none();
 	side_destroy(&a);
@@ -395,17 +406,17 @@ static void within_the_process(enum ibv_qp_type type)
 
 static void within_the_process_by_rc(void **state)
 {
-	within_the_process(IBV_QPT_RC);
+	within_the_process(IBV_QPT_RC, 0);
 }
 
 static void within_the_process_by_uc(void **state)
 {
-	within_the_process(IBV_QPT_UC);
+	within_the_process(IBV_QPT_UC, 0);
 }
 
 static void within_the_process_by_ud(void **state)
 {
-	within_the_process(IBV_QPT_UD);
+	within_the_process(IBV_QPT_UD, 0);
 }
 
 /* ---- two processes ---- */
@@ -494,12 +505,8 @@ static void on_alarm(int signal_number)
 
 static void a_handler_may_allocate(void **state)
 {
-	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
-
 	signal(SIGALRM, on_alarm);
-	assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
-	within_the_process(IBV_QPT_RC);
-	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+	within_the_process(IBV_QPT_RC, 200);
 }
 
 int main(void)
