@@ -15,6 +15,15 @@
 
 #ifdef __x86_64__
 
+#ifdef __SANITIZE_THREAD__
+/* Newer ThreadSanitizers take a handler left by siglongjmp() for one that goes on for ever. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "report_signal_unsafe=0";
+}
+#endif
+
 static sigjmp_buf out;
 static volatile int program_faults, chained_faults;
 static char *nothing; /* a page that cannot be touched */
