@@ -76,6 +76,7 @@ int comp_cntr_attach(struct comp_cntr *cntr, struct qp *qp,
 		if (!(attr->op_mask & 1u << i))
 			continue;
 		qp->counters[i] = cntr;
+		qp->counted |= 1u << i;
 		atomic_fetch_add(&cntr->users, 1);
 	}
 	return ret;

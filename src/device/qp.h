@@ -12,10 +12,12 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
+#include "base/lines.h"
 #include "base/spin.h"
 #include "device/av.h"
 #include "device/comp_cntr.h"
@@ -37,8 +39,34 @@ struct seat;
 struct xrcd;
 struct xrc_domain;
 
-/* A send work request as posted; kept until it is complete. Host order, but for imm_data. */
+/*
+ * A send work request as posted; kept until it is complete. Host order, but for imm_data. What all
+ * but messages have comes first, so that the rest, with one element, is a cache line.
+ */
 struct send_wqe {
+	union {
+		struct {
+			uint64_t remote_addr; /* RDMA, atomics, FLUSH */
+			uint32_t rkey;
+			union {
+				struct {
+					uint64_t compare_add, swap;
+				} atomic;
+				struct {
+					uint8_t type;  /* IBV_FLUSH_* placement bits */
+					uint8_t level; /* IBV_FLUSH_RANGE or _MR */
+				} flush;
+				uint64_t atomic_write; /* the 8 bytes, as they go to memory */
+				struct mw_bind bind;
+			};
+		};
+		struct {
+			struct av av;
+			uint32_t qpn, qkey;
+		} ud;
+	};
+	uint32_t remote_srqn; /* XRC: who shall receive */
+
 	uint64_t wr_id;
 	uint64_t length; /* payload bytes; for READ those asked for */
 	enum ibv_wr_opcode opcode;
@@ -46,24 +74,6 @@ struct send_wqe {
 	union {
 		__be32 imm_data;
 		uint32_t invalidate_rkey;
-	};
-	uint64_t remote_addr; /* RDMA, atomics, FLUSH */
-	uint32_t rkey;
-	uint32_t remote_srqn; /* XRC: who shall receive */
-	union {
-		struct {
-			uint64_t compare_add, swap;
-		} atomic;
-		struct {
-			struct av av;
-			uint32_t qpn, qkey;
-		} ud;
-		struct {
-			uint8_t type;  /* IBV_FLUSH_* placement bits */
-			uint8_t level; /* IBV_FLUSH_RANGE or _MR */
-		} flush;
-		uint64_t atomic_write; /* the 8 bytes, as they go to memory */
-		struct mw_bind bind;
 	};
 
 	/* the requester's, under the lane's lock */
@@ -77,6 +87,11 @@ struct send_wqe {
 		char data[0];
 	};
 };
+
+_Static_assert(offsetof(struct send_wqe, wr_id) == CACHE_LINE,
+	       "a line, where a WQE begins with one");
+_Static_assert(offsetof(struct send_wqe, sge) + sizeof(struct ibv_sge) <= 2 * CACHE_LINE,
+	       "with it");
 
 struct send_queue {
 	struct spin lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
@@ -99,11 +114,15 @@ struct qp {
 		struct ibv_qp ibv; /* first */
 		struct ibv_qp_ex ibv_ex;
 	};
-	/* what each message looks at comes first, in as few cache lines as may be */
+	struct xrcd *xrcd;	   /* XRC_RECV: as it was created with; NULL when let go */
+	struct xrc_domain *domain; /* XRC_RECV: where its SRQs are */
+	struct wq_table *wq_table; /* RAW_PACKET: where it receives instead; NULL: as others do */
+	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
+	struct ibv_qp_attr attr; /* what ibv_modify_qp() set, the state and PSNs aside */
+	/* What each message looks at is the end of that, from pkey_index on, and what follows, in
+	 * as few cache lines as may be. */
+	struct av av; /* of a connected QP */
 	struct adapter *adapter;
-	struct pd *pd;		      /* NULL: XRC_RECV, whose SRQs have one each */
-	struct cq *send_cq, *recv_cq; /* NULL: XRC has one at most */
-	struct srq *srq;	      /* NULL: its own queue, `rq` */
 	struct requester *requester;
 	struct responder *responder;
 	struct seat *seat; /* the engine's: the lane, ready list and timer */
@@ -118,24 +137,23 @@ struct qp {
 	bool has_communicated; /* IBV_EVENT_COMM_EST was raised or is not due */
 	bool is_draining;      /* SQD: IBV_EVENT_SQ_DRAINED is still owed */
 	bool is_published;     /* by the host: peers reach memory through it */
+	uint32_t mtu;	       /* path MTU in bytes; UD: the port's */
 	struct send_queue sq;
-	uint32_t mtu;		 /* path MTU in bytes; UD: the port's */
-	struct ledger *ledger;	 /* what others may have to go on from: kept up to date; or NULL */
-	struct ibv_qp_attr attr; /* what ibv_modify_qp() set, the state and PSNs aside */
-	struct av av;		 /* of a connected QP */
+	struct pd *pd;		      /* NULL: XRC_RECV, whose SRQs have one each */
+	struct cq *send_cq, *recv_cq; /* NULL: XRC has one at most */
+	struct srq *srq;	      /* NULL: its own queue, `rq` */
+	struct ledger *ledger; /* what others may have to go on from: kept up to date; or NULL */
+	uint32_t dest_qpn;     /* attr.dest_qp_num */
+	uint32_t counted;      /* IBV_QP_ATTACH_COMP_CNTR_OP_*: those that have `counters` */
+	struct recv_queue rq;  /* from its lock on */
 	struct comp_cntr *counters[COMP_CNTR_OPS];
-	struct recv_queue rq;
 
-	struct xrcd *xrcd;	   /* XRC_RECV: as it was created with; NULL when let go */
-	struct xrc_domain *domain; /* XRC_RECV: where its SRQs are */
-	struct wq_table *wq_table; /* RAW_PACKET: where it receives instead; NULL: as others do */
 	uint8_t hash_key[TOEPLITZ_KEY];
 	uint64_t hash_fields;
 	bool strips_vlan;
 	atomic_uint flows;  /* that lead here */
 	atomic_uint groups; /* multicast groups that it is attached to */
 	uint32_t max_burst; /* bytes, of attr.rate_limit */
-	void *face; /* the verbs layer's own: async events outstanding, builder of ibv_wr_* */
 
 	/* XRC_RECV with SRQs in other processes; under the lane's lock */
 	struct home *home;	 /* the engine's: where its packets go; NULL: all are for us */
@@ -145,6 +163,17 @@ struct qp {
 	struct qp *stand_in;	 /* of a QP that we took over: what the program has open */
 	atomic_bool is_orphan;	 /* a stand-in whose QP is gone */
 };
+
+/* Where what each message looks at begins; three lines more, and a fourth of `rq`. */
+enum {
+	QP_HOT = offsetof(struct qp, attr) + offsetof(struct ibv_qp_attr, pkey_index),
+	QP_HOT_END = offsetof(struct qp, rq.lock),
+};
+
+_Static_assert(QP_HOT % CACHE_LINE == 0, "begins a line");
+_Static_assert(offsetof(struct qp, sq) == QP_HOT + 2 * CACHE_LINE, "a line each");
+_Static_assert(offsetof(struct qp, pd) == QP_HOT + 3 * CACHE_LINE, "a line each");
+_Static_assert(offsetof(struct qp, rq.lock) == QP_HOT + 4 * CACHE_LINE, "a line each");
 
 static inline struct qp *qp_of(struct ibv_qp *ibv)
 {

@@ -387,7 +387,7 @@ static void take_over(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		own->max_dest_rd_atomic = attr->max_dest_rd_atomic;
 	if (mask & IBV_QP_DEST_QPN)
-		own->dest_qp_num = attr->dest_qp_num;
+		own->dest_qp_num = qp->dest_qpn = attr->dest_qp_num;
 	if (mask & IBV_QP_RQ_PSN) /* 24 bits; more are cut off, as the kernel does */
 		own->rq_psn = attr->rq_psn & PSN_MASK;
 	if (mask & IBV_QP_RATE_LIMIT) {
@@ -409,6 +409,7 @@ static void reset(struct qp *qp)
 	recv_queue_clear(&qp->rq);
 	qp_forget_completions(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->dest_qpn = 0;
 	memset(&qp->av, 0, sizeof(qp->av));
 	qp->pkey = 0;
 	qp->mtu = 0;

@@ -159,7 +159,7 @@ static int take_locked(struct recv_queue *queue, struct recv_wqe *wqe)
 
 	if (!oldest)
 		return -ENOENT;
-	memcpy(wqe, oldest, sizeof(*oldest) + oldest->num_sge * sizeof(oldest->sge[0]));
+	recv_wqe_copy(wqe, oldest);
 	recv_queue_drop(queue);
 	return 0;
 }

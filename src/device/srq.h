@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
@@ -25,6 +26,12 @@ struct recv_wqe {
 	uint32_t num_sge;
 	struct ibv_sge sge[]; /* max_sge of the queue */
 };
+
+/* Into room for as many elements. */
+static inline void recv_wqe_copy(struct recv_wqe *to, const struct recv_wqe *from)
+{
+	memcpy(to, from, sizeof(*from) + from->num_sge * sizeof(from->sge[0]));
+}
 
 struct recv_queue {
 	struct pd *pd; /* whose allocators its memory is from, and as what */

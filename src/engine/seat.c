@@ -75,9 +75,9 @@ struct qp *seat_find_peer(const struct qp *qp)
 {
 	struct qp *peer;
 
-	if (qp->attr.dest_qp_num >> QPN_SLOT_SHIFT != qp->adapter->slot)
+	if (qp->dest_qpn >> QPN_SLOT_SHIFT != qp->adapter->slot)
 		return NULL;
-	peer = adapter_find_qp(qp->adapter, qp->attr.dest_qp_num);
+	peer = adapter_find_qp(qp->adapter, qp->dest_qpn);
 
 	return peer && peer->seat && peer->type == IBV_QPT_RC &&
 		       samehost_is_local(qp->seat->lane->samehost, &qp->av)

@@ -52,6 +52,7 @@ static bool is_serving(enum ibv_qp_state state)
 static void copy(struct qp *qp, const struct qp_terms *terms)
 {
 	qp->attr = terms->attr;
+	qp->dest_qpn = terms->attr.dest_qp_num;
 	qp->av = terms->av;
 	qp->mtu = terms->mtu;
 	qp->pkey = terms->pkey;

@@ -92,7 +92,7 @@ static void skip_quiet(struct qp *qp, uint32_t limit, uint64_t now)
 	uint32_t una = requester->una, head = sq_head(qp);
 
 	if (requester->has_failed || !requester_is_alive(qp) ||
-	    qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_SEND)])
+	    qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND)
 		return;
 	for (; una != limit && is_quiet(sq_wqe(&qp->sq, head), una, limit); head++)
 		una = psn_next(sq_wqe(&qp->sq, head)->last_psn);

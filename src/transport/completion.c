@@ -74,7 +74,7 @@ void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status
 		tag_own_done(qp, wqe, status, reason, now);
 		return;
 	}
-	if (counted && qp->counters[__builtin_ctz(counted)])
+	if (qp->counted & counted)
 		comp_cntr_count(qp, counted, status == IBV_WC_SUCCESS, wqe->length);
 	if (is_told)
 		cqe = (struct cqe){

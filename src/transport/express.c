@@ -173,8 +173,8 @@ static enum step begin(const struct qp *qp, uint32_t length, struct outbox *outb
 	if (requester->current - sq_head(qp) >= EXPRESS_WINDOW ||
 	    psn_into(requester->end, requester->una) >= EXPRESS_PSNS)
 		return STEP_WAITS;
-	*express = outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num,
-					   sizeof(**express) + length);
+	*express =
+	    outbox->reserve_express(outbox, &qp->av, qp->dest_qpn, sizeof(**express) + length);
 	if (*express)
 		return STEP_SENT;
 	return requester->una != requester->end ? STEP_WAITS : STEP_STUCK;
@@ -189,7 +189,7 @@ static void leave(struct qp *qp, struct express *express, unsigned int send_flag
 	flags |= has_imm ? EXPRESS_IMM : 0;
 	flags |= send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
 	flags |= express_add_ack(qp, &express->ack);
-	express->to = qp->attr.dest_qp_num | flags << 24;
+	express->to = qp->dest_qpn | flags << 24;
 	express->psn = qp->requester->end;
 	express->imm = imm;
 	express->pkey = qp->pkey;
@@ -331,17 +331,18 @@ void express_fetch_lines(const struct express_lines *lines)
 	if (!lines->qp)
 		return;
 	fetch(lines->host, 0, 2 * CACHE_LINE);
-	fetch(lines->qp, offsetof(struct qp, adapter), offsetof(struct qp, counters));
+	fetch_first(lines->qp, 0);
+	fetch(lines->qp, QP_HOT, QP_HOT_END);
 	fetch_first(lines->requester, 0);
 	fetch_first(lines->requester, offsetof(struct requester, counters));
 	fetch(lines->responder, 0, CACHE_LINE);
-	fetch(lines->wqe, 0, sizeof(struct send_wqe) + sizeof(struct ibv_sge));
+	fetch(lines->wqe, offsetof(struct send_wqe, wr_id),
+	      sizeof(struct send_wqe) + sizeof(struct ibv_sge));
 }
 
 void express_fetch_qp(const struct qp *qp)
 {
-	fetch((const char *)qp, offsetof(struct qp, adapter), offsetof(struct qp, attr));
-	fetch((const char *)qp, offsetof(struct qp, av), offsetof(struct qp, counters));
+	fetch((const char *)qp, QP_HOT, QP_HOT_END);
 }
 
 void express_fetch_sent(const struct qp *qp)
@@ -350,9 +351,8 @@ void express_fetch_sent(const struct qp *qp)
 
 	fetch_first(requester, 0);
 	fetch_first(requester, offsetof(struct requester, counters));
-	fetch_first(requester, offsetof(struct requester, window));
-	fetch_first(requester, offsetof(struct requester, probe));
-	fetch((const char *)sq_wqe(&qp->sq, sq_head(qp)), 0, sizeof(struct send_wqe));
+	fetch_first(requester, REQUESTER_ACKED);
+	fetch_first((const char *)sq_wqe(&qp->sq, sq_head(qp)), offsetof(struct send_wqe, wr_id));
 }
 
 /* ---- what a record stands for ---- */

@@ -53,11 +53,10 @@ static bool begin(struct express_acks *acks, const struct qp *qp)
 	struct outbox *outbox = acks->outbox;
 	uint32_t room = outbox->is_along ? EXPRESS_ACKS : 1;
 
-	acks->record =
-	    outbox->reserve_express(outbox, &qp->av, qp->attr.dest_qp_num, size_of(room));
+	acks->record = outbox->reserve_express(outbox, &qp->av, qp->dest_qpn, size_of(room));
 	if (!acks->record)
 		return false;
-	acks->record->to = qp->attr.dest_qp_num | EXPRESS_ACK << 24;
+	acks->record->to = qp->dest_qpn | EXPRESS_ACK << 24;
 	acks->record->pkey = qp->pkey;
 	return true;
 }
@@ -68,12 +67,12 @@ bool express_acks_take(const struct express_acks *acks, const struct qp *qp)
 
 	return !acks->record ||
 	       (acks->count < EXPRESS_ACKS && acks->record->pkey == qp->pkey && outbox->is_along &&
-		outbox->is_along(outbox, &qp->av, qp->attr.dest_qp_num));
+		outbox->is_along(outbox, &qp->av, qp->dest_qpn));
 }
 
 bool express_acks_add(struct express_acks *acks, struct qp *qp)
 {
-	struct express_ack ack = {.to = qp->attr.dest_qp_num};
+	struct express_ack ack = {.to = qp->dest_qpn};
 
 	if (!express_owes(qp->responder) || !acks->outbox->reserve_express)
 		return false;

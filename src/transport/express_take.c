@@ -27,6 +27,10 @@ struct target {
 		char *place;
 		uint32_t length;
 	} pieces[EXPRESS_SGE];
+	union {
+		struct recv_wqe taken; /* from an SRQ */
+		char taken_room[sizeof(struct recv_wqe) + MAX_SGE * sizeof(struct ibv_sge)];
+	};
 };
 
 /* As far as it is looked at before it is known: clearing the pieces takes longer than all else of a
@@ -92,25 +96,30 @@ static bool is_expected(const struct qp *qp, const struct express *express)
 	       !responder->has_recv && !responder->has_told && !responder->requests &&
 	       !responder->is_fatal && !qp->ledger &&
 	       (!responder->is_owed || aeth_kind(responder->syndrome) == AETH_ACK) &&
-	       !qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_RECV)] &&
-	       cq_has_room(qp->recv_cq, 1);
+	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV) && cq_has_room(qp->recv_cq, 1);
 }
 
-/*
- * The receive work request. Of an SRQ it is taken at once, for others take from it as well; from
- * then on the responder has it, as if the message had begun.
- */
-static const struct recv_wqe *find_receive(struct qp *qp)
+/* The receive work request. Of an SRQ it is taken at once, for others take from it as well. */
+static const struct recv_wqe *find_receive(struct qp *qp, struct target *target)
+{
+	if (!qp->srq)
+		return recv_queue_first(&qp->rq);
+	if (qp->srq->type != IBV_SRQT_BASIC || srq_take(qp->srq, &target->taken))
+		return NULL;
+	return &target->taken;
+}
+
+/* What was taken is the responder's from then on, as if the message had begun. A message that has
+ * its end here does without: those are two cache lines of each QP. */
+static void hold_receive(struct qp *qp, const struct target *target)
 {
 	struct responder *responder = qp->responder;
 
-	if (!qp->srq)
-		return recv_queue_first(&qp->rq);
-	if (qp->srq->type != IBV_SRQT_BASIC || srq_take(qp->srq, &responder->recv))
-		return NULL;
+	if (target->recv != &target->taken || responder->has_recv)
+		return;
+	recv_wqe_copy(&responder->recv, &target->taken);
 	responder->has_recv = true;
 	cursor_reset(&responder->scatter);
-	return &responder->recv;
 }
 
 /* Its elements, as far as the message reaches. */
@@ -177,7 +186,7 @@ static void complete(struct qp *qp, const struct express *express, const struct 
 		   .opcode = IBV_WC_RECV,
 		   .byte_len = length,
 		   .qp_num = qp->number,
-		   .src_qp = qp->attr.dest_qp_num,
+		   .src_qp = qp->dest_qpn,
 		   .pkey_index = qp->attr.pkey_index,
 		   .sl = qp->av.sl},
 	    .timestamp = now,
@@ -220,8 +229,19 @@ static bool has_target(struct qp *qp, const struct express *express, uint32_t le
 
 	if (!is_expected(qp, express))
 		return false;
-	recv = find_receive(qp);
-	return recv && resolve(qp, recv, length, target);
+	recv = find_receive(qp, target);
+	if (recv && resolve(qp, recv, length, target))
+		return true;
+	hold_receive(qp, target);
+	return false;
+}
+
+static bool fill(struct qp *qp, const struct target *target, const uint8_t *payload)
+{
+	if (store(target, payload))
+		return true;
+	hold_receive(qp, target);
+	return false;
 }
 
 static bool is_packet(const struct qp *qp, uint64_t length)
@@ -257,7 +277,7 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	clear(&target);
 	if (!is_plain_send(wire) || !is_packet(qp, length) ||
 	    !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
-	    !has_target(qp, &express, length, &target) || !store(&target, wire->payload))
+	    !has_target(qp, &express, length, &target) || !fill(qp, &target, wire->payload))
 		return false;
 	flags |= wire->bth.opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM) ? EXPRESS_IMM : 0;
 	flags |= wire->bth.solicited ? EXPRESS_SOLICITED : 0;
@@ -286,11 +306,13 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 		return false;
 	if (flags & EXPRESS_MESSAGE &&
 	    (!is_cut_alike(qp, express, length) || !has_target(qp, express, length, &target) ||
-	     !store(&target, payload)))
+	     !fill(qp, &target, payload)))
 		return false;
 	count(qp, express, length, packets);
-	if (flags & EXPRESS_ACK)
+	if (flags & EXPRESS_ACK) {
+		hold_receive(qp, &target); /* to be flushed, should the QP end here */
 		acknowledge(qp, express->ack, now);
+	}
 	/* a completion too many may have ended the QP */
 	if (flags & EXPRESS_MESSAGE && is_receiving(qp)) {
 		owe(qp, last);
@@ -314,7 +336,7 @@ static bool is_direct(const struct qp *qp, const struct qp *peer, const struct i
 	bool is_told = wr->send_flags & IBV_SEND_SIGNALED || qp->sq_sig_all;
 
 	return is_idle(qp) && !responder_has_work(qp) &&
-	       !qp->counters[__builtin_ctz(IBV_QP_ATTACH_COMP_CNTR_OP_SEND)] &&
+	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND) &&
 	       (!is_told || cq_has_room(qp->send_cq, qp->send_cq == peer->recv_cq ? 2 : 1)) &&
 	       is_welcome(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey);
 }
@@ -433,6 +455,14 @@ static bool move(const struct target *target, const struct iovec *from)
 	return true;
 }
 
+static bool arrive(struct qp *peer, const struct target *target, const struct iovec *pieces)
+{
+	if (move(target, pieces))
+		return true;
+	hold_receive(peer, target);
+	return false;
+}
+
 static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now,
 		    uint64_t *bytes)
 {
@@ -446,7 +476,8 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	clear(&target);
 	if (!express_is_kind(qp, wr) || !is_direct(qp, peer, wr) ||
 	    !find(qp, wr, &op, pieces, data) ||
-	    !has_target(peer, &express, (uint32_t)op.length, &target) || !move(&target, pieces))
+	    !has_target(peer, &express, (uint32_t)op.length, &target) ||
+	    !arrive(peer, &target, pieces))
 		return false;
 	length = (uint32_t)op.length;
 	flags |= wr->opcode == IBV_WR_SEND_WITH_IMM ? EXPRESS_IMM : 0;
@@ -486,7 +517,7 @@ static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct r
 		return false;
 	if (wr->send_flags & ~known || wr->num_sge < 1 || wr->num_sge > EXPRESS_SGE ||
 	    (uint32_t)wr->num_sge > qp->sq.max_sge || !qp->adapter->host->reach || !is_idle(qp) ||
-	    qp->counters[__builtin_ctz(counted)] || !cq_has_room(qp->send_cq, 1))
+	    qp->counted & counted || !cq_has_room(qp->send_cq, 1))
 		return false;
 	begin_reach(wr, op);
 	return !op->is_read || (qp->attr.max_rd_atomic && !(wr->send_flags & IBV_SEND_INLINE));

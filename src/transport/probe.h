@@ -26,12 +26,12 @@ struct probe {
 	uint32_t until;	   /* PSN behind the last packet that asked for one */
 	uint32_t round;	   /* and behind what had left when the last round ended */
 	uint32_t again;	   /* PSN; what is before goes for the second time, */
-	uint64_t again_since;
-	uint8_t tries;	 /* since the last progress */
-	bool is_far;	 /* the peer has another address */
-	bool goes_again; /* `una` has not come to `again` yet */
+	uint8_t tries;	   /* since the last progress */
+	bool is_far;	   /* the peer has another address */
+	bool goes_again;   /* `una` has not come to `again` yet */
 	bool is_due;
 	struct rtt rtt;
+	uint64_t again_since; /* when that began */
 };
 
 void probe_reset(struct probe *probe);

@@ -163,7 +163,7 @@ enum reach_result reach_run(struct qp *qp, struct send_wqe *wqe, uint64_t now, u
 
 static bool counts(const struct qp *qp, enum ibv_qp_attach_comp_cntr_op op)
 {
-	return qp->counters[__builtin_ctz(op)];
+	return qp->counted & op;
 }
 
 /*

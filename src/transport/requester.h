@@ -73,8 +73,8 @@ struct requester {
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	struct hold *responses; /* what of them came before its turn */
 	struct recovery *recovery; /* NULL: nothing is missing */
-	/* Of the counters, the window and the probe a message looks at what comes first, a cache
-	 * line of each; what lies between fills their last ones. */
+	/* Of the counters a message looks at what comes first, a cache line; what lies between
+	 * fills the last one. */
 	_Alignas(CACHE_LINE) struct transport_counters counters;
 	uint64_t rate_next;	/* with a limited rate: when the next packet may go */
 	uint64_t rate_deadline; /* that, where a packet waits for it, or a visit (reach.h) */
@@ -91,19 +91,20 @@ struct requester {
 	bool takes_offers;	 /* and knows what those are (offer.h) */
 	bool has_packets;	 /* what lies before packets_to is not offered */
 
-	_Alignas(CACHE_LINE) struct window window; /* RC */
 	/* Credits of the peer's last ACK (9.7.7.2): WQEs before credit_limit find a receive WQE
 	 * there. */
 	uint32_t credit_limit;
-	/* A WQE that failed here; it completes when those before it have. */
-	uint32_t failed;
-	enum ibv_wc_status failed_status;
-	enum reason failed_reason;
 	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
 	bool flushes_twice;  /* how the peer wants them, for all that is known (icrc.h) */
 	bool is_unasked;     /* who would have asked for an ACK left that to a packet behind */
-
-	_Alignas(CACHE_LINE) struct probe probe;
+	/* A WQE that failed here; it completes when those before it have. */
+	uint32_t failed;
+	enum ibv_wc_status failed_status;
+	/* What each ACK looks at of the two is the end of one and the beginning of the other, in a
+	 * cache line. */
+	struct window window; /* RC */
+	struct probe probe;
+	enum reason failed_reason;
 	struct pace pace; /* UC, UD */
 	struct sge_cursor gather, scatter;
 
@@ -116,6 +117,13 @@ struct requester {
 	uint32_t rd_first, rd_sent;
 	uint32_t rd_last[MAX_RD_ATOMIC];
 };
+
+/* That cache line. */
+enum { REQUESTER_ACKED = offsetof(struct requester, window) + WINDOW_HOT };
+
+_Static_assert(REQUESTER_ACKED % CACHE_LINE == 0 &&
+		   offsetof(struct requester, probe.rtt.samples) <= REQUESTER_ACKED + CACHE_LINE,
+	       "is one");
 
 /* Answered with data or a saved result: READ, atomics, FLUSH, ATOMIC WRITE. */
 static inline bool is_answered(enum ibv_wr_opcode opcode)

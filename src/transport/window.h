@@ -24,6 +24,7 @@
 #define TRANSPORT_WINDOW_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "transport/rtt.h"
@@ -39,26 +40,19 @@ enum {
 };
 
 struct trial {
+	uint32_t lost;	    /* packets of this epoch */
+	uint32_t before;    /* what was lost in the one before the trial, in 1024 */
+	uint32_t full;	    /* the window then, */
+	uint32_t threshold; /* and that */
+	uint32_t borne;	    /* in 1024, */
+	uint32_t epochs;    /* for so many more */
+	uint32_t ceiling;   /* a window that was found too large, */
+	uint32_t wary;	    /* which is believed for so many epochs more */
+	uint32_t acked;	    /* packets of this epoch */
 	enum { TRIAL_NONE, TRIAL_SETTLES, TRIAL_RUNS } phase;
-	uint32_t acked, lost; /* packets of this epoch */
-	uint32_t before;      /* what was lost in the one before the trial, in 1024 */
-	uint32_t full;	      /* the window then, */
-	uint32_t threshold;   /* and that */
-	uint32_t borne;	      /* in 1024, */
-	uint32_t epochs;      /* for so many more */
-	uint32_t ceiling;     /* a window that was found too large, */
-	uint32_t wary;	      /* which is believed for so many epochs more */
 };
 
 struct window {
-	/* what each ACK looks at comes first, with what the trial has of that */
-	uint32_t packets;   /* may be in flight; 1 at least */
-	uint32_t max;	    /* of `packets` */
-	uint32_t threshold; /* below it the window doubles a round */
-	uint32_t grown;	    /* packets acknowledged towards the next step */
-	uint32_t step;	    /* packets that a round adds above the threshold */
-	bool is_recovering;
-	struct trial trial;
 	uint32_t smalls;   /* so many small packets take the room of one that is full */
 	uint32_t near_max; /* of `max`, over a short way */
 	uint32_t start;	   /* to begin with */
@@ -68,12 +62,22 @@ struct window {
 	uint64_t emptied; /* when it was small enough that nothing of this QP's waited */
 	uint64_t round_until;
 	uint64_t round_least; /* the shortest round trip of those in this round; 0: none yet */
+	uint64_t shortest;    /* of `queued` */
 	uint32_t queued;      /* so many rounds in a row were longer than they need be */
-	uint64_t shortest;    /* of those */
 	uint32_t fresh;	      /* so many rounds more, as it doubled in one just before: */
 	uint32_t crowded;     /* so many round trips in a row are that, too */
 	uint32_t fitting;     /* of that much nothing would have waited, by the best of them */
+	uint32_t step;	      /* packets that a round adds above the threshold */
+	/* what each ACK looks at comes last, from trial.wary on: the probe's is behind it */
+	struct trial trial;
+	uint32_t packets;   /* may be in flight; 1 at least */
+	uint32_t max;	    /* of `packets` */
+	uint32_t threshold; /* below it the window doubles a round */
+	uint32_t grown;	    /* packets acknowledged towards the next step */
+	bool is_recovering;
 };
+
+enum { WINDOW_HOT = offsetof(struct window, trial.wary) };
 
 void window_init(struct window *window, uint32_t mtu);
 
