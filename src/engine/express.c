@@ -24,7 +24,9 @@ enum {
 	UNANSWERED_BYTES = 8 << 10, /* so long a one counts once more, for the ring's room */
 	LATE_MAX = 256,		    /* QPs; then they have a turn each */
 	CROWD = 32,		    /* QPs of a lane; of fewer all that a message needs is near */
-	TIME_EVERY_NS = 100000,	    /* while a program polls: ACK timers start */
+	TIME_EVERY_NS = 1000000,    /* while a program polls: ACK timers start, */
+	MULTITUDE = 1024,	    /* with more QPs sooner: then all of it is still near */
+	TIME_SOON_NS = 100000,
 };
 
 /* ---- for later ---- */
@@ -92,11 +94,19 @@ static void start_timers(struct lane *lane, uint64_t now)
 	}
 }
 
+/* Each QP that has sent since is looked at, mostly in vain, as all is acknowledged by then: once
+ * for several messages. */
+static bool is_time(const struct lane *lane, uint64_t now)
+{
+	uint64_t every = lane->seats > MULTITUDE ? TIME_SOON_NS : TIME_EVERY_NS;
+
+	return !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) ||
+	       now >= lane->timed_at + every;
+}
+
 void express_settle(struct lane *lane, uint64_t now)
 {
-	bool has_poller = atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
-
-	if (lane->untimed && (!has_poller || now >= lane->timed_at + TIME_EVERY_NS))
+	if (lane->untimed && is_time(lane, now))
 		start_timers(lane, now);
 	while (lane->late) {
 		struct seat *seat = lane->late;
