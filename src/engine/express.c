@@ -269,7 +269,7 @@ static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_se
 {
 	bool has_answered;
 
-	if (!reachable_is_common(qp, wr->wr.rdma.rkey) || turn_is_due(&lane->turn, false))
+	if (!reachable_is_common(qp, wr) || turn_is_due(&lane->turn, false))
 		return wr;
 	wr = express_reach(qp, wr, lane->clock, samehost_outbox(lane->samehost), &has_answered);
 	if (has_answered)

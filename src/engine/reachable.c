@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hot.h"
+#include "base/lines.h"
 #include "device/mr.h"
 #include "device/pd.h"
 #include "device/qp.h"
@@ -306,13 +307,26 @@ bool reachable_is_reached(const struct qp *qp)
 	       (peer >> QPN_SLOT_SHIFT == qp->adapter->slot || samehost_has_reach(samehost, peer));
 }
 
-bool reachable_is_common(const struct qp *qp, uint32_t rkey)
+/* The other side most likely waits in the very line that a WRITE goes to: to get it from there
+ * takes as long as all that comes before the copy, so it is asked for first. */
+static void expect(const struct reach_memo *memo, const struct ibv_send_wr *wr)
+{
+	const char *place = reach_guess(memo, wr->wr.rdma.remote_addr);
+
+	if (place && wr->opcode == IBV_WR_RDMA_WRITE)
+		lines_fetch(place);
+}
+
+bool reachable_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct lane *lane = qp->seat->lane;
 	const struct samehost_memo *memo = allowances_find(&lane->allowances, qp);
+	uint32_t rkey = wr->wr.rdma.rkey;
 
-	return (memo && memo->reach.rkey == rkey) ||
-	       samehost_is_common(lane->samehost, qp->attr.dest_qp_num, rkey);
+	if (!memo || memo->reach.rkey != rkey)
+		return samehost_is_common(lane->samehost, qp->attr.dest_qp_num, rkey);
+	expect(&memo->reach, wr);
+	return true;
 }
 
 /* The peer's lock is not waited for: its holder may be waiting for ours. */

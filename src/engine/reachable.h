@@ -50,8 +50,8 @@ bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned
 void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp);
 enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op);
 bool reachable_is_reached(const struct qp *qp);
-/* A guess: what the key leads to at the QP's peer may be mapped here. */
-bool reachable_is_common(const struct qp *qp, uint32_t rkey);
+/* A guess, of a WRITE or READ: what the key leads to at the QP's peer may be mapped here. */
+bool reachable_is_common(const struct qp *qp, const struct ibv_send_wr *wr);
 struct qp *reachable_enter_peer(struct qp *qp);
 void reachable_leave_peer(struct qp *qp, struct qp *peer);
 

@@ -53,6 +53,15 @@ struct reach_memo {
 enum reach_result reach_again(const struct reach *reach, atomic_uint *hazard,
 			      const struct reach_memo *memo, const struct reach_op *op);
 
+/* Where it would do that, for who asks for the cache line ahead: unchecked, and not to be touched.
+ * NULL if it would not. */
+static inline const char *reach_guess(const struct reach_memo *memo, uint64_t remote_addr)
+{
+	uint64_t into = remote_addr - memo->iova;
+
+	return into < memo->length ? memo->start + into : NULL;
+}
+
 /* After reach_do(): remembers what that found, if it is of this kind. */
 void reach_remember(const struct reach *reach, const struct directory_question *question,
 		    struct reach_memo *memo);

@@ -209,6 +209,22 @@ static void what_is_not_within_the_region_is_refused(void **state)
 	is_refused(op);
 }
 
+static void where_it_will_be_done_is_known_ahead(void **state)
+{
+	uint64_t there;
+
+	assert_null(reach_guess(&memo, 0));
+	assert_null(reach_guess(&memo, IOVA));
+	learn(false);
+	lands(100, 4);
+	memcpy(&there, reach_guess(&memo, IOVA + 100), sizeof(there));
+	assert_int_equal(there, 4);
+	assert_non_null(reach_guess(&memo, IOVA + LENGTH - 1));
+	assert_null(reach_guess(&memo, IOVA + LENGTH));
+	assert_null(reach_guess(&memo, IOVA - 1));
+	assert_null(reach_guess(&memo, IOVA + ((uint64_t)1 << 63)));
+}
+
 /* Which of the two has to allow it: both. */
 static void rights_are_remembered_with_it(void **state)
 {
@@ -324,6 +340,7 @@ int main(void)
 	    TEST(what_was_found_is_done_again),
 	    TEST(nothing_is_remembered_at_first),
 	    TEST(what_is_not_within_the_region_is_refused),
+	    TEST(where_it_will_be_done_is_known_ahead),
 	    TEST(rights_are_remembered_with_it),
 	    TEST(what_is_withdrawn_is_refused),
 	    TEST(so_it_is_if_the_queue_pair_is_withdrawn),
