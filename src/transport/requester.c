@@ -291,7 +291,10 @@ static uint32_t posted_packets(const struct qp *qp, uint32_t enough)
  * A segmented send costs nearly the same whatever it carries. So when an answer, which has been
  * asked for, will make room in the window, the rest of a long message waits until there is room for
  * a whole one; and in a stream of messages, what is too little waits for an answer or for the next
- * message. Never more than a quarter of the window waits.
+ * message. In a stream to an end of ours a turn is two of them and one ACK, and so with all of the
+ * window it waits for room for both; otherwise those that once went one by one would do so to the
+ * end, each with an ACK of its own. Never more than a quarter of the window waits, or half of it
+ * for two.
  */
 static bool waits_for_more(const struct qp *qp)
 {
@@ -307,9 +310,12 @@ static bool waits_for_more(const struct qp *qp)
 	run = run < quarter ? run : quarter;
 	if (in_flight < run || sq_wqe(&qp->sq, requester->current)->length < qp->mtu)
 		return false;
-	posted = posted_packets(qp, run);
+	posted = posted_packets(qp, 2 * run);
 	if (posted < run)
 		return requester->current - sq_head(qp) >= SEVERAL_WQES;
+	if (posted == 2 * run && in_flight >= 2 * run && is_stream_to_ours(qp) &&
+	    window_is_full(&requester->window))
+		run *= 2;
 	return requester->window.packets - in_flight < run;
 }
 

@@ -102,6 +102,12 @@ static inline bool window_is_doubling(const struct window *window)
 	return window->packets < window->threshold;
 }
 
+/* It opens no further. */
+static inline bool window_is_full(const struct window *window)
+{
+	return window->packets >= window->max;
+}
+
 /* Some queue on the way was found to have little room. */
 static inline bool window_is_tight(const struct window *window)
 {

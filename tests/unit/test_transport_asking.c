@@ -148,6 +148,71 @@ static void a_full_outbox_only_puts_it_off(void **state)
 				"B ACK 3\n");
 }
 
+enum { LONG = 64 << 10, LONGS = 48, SETTLED = 32 * LONG / 1024 /* packets */, TURN = 120 };
+
+static int sent, asked; /* packets of A's, and since it has settled those that want an ACK */
+
+static int count_asking(struct pair *pair, struct side *from, struct flying *packet)
+{
+	if (from != &pair->a)
+		return 1;
+	if (++sent > SETTLED)
+		asked += packet->bytes[8] >> 7;
+	return 1;
+}
+
+/* Each packet arrives by itself and is answered at once, if it is: no two ACKs come together. */
+static void run_one_by_one(struct pair *pair)
+{
+	uint32_t behind;
+
+	while (pair->a.is_scheduled || pair->b.is_scheduled || pair->count) {
+		if (pair->b.is_scheduled) {
+			side_turn(&pair->b);
+		} else if (pair->a.is_scheduled) {
+			side_turn(&pair->a);
+		} else {
+			behind = pair->count - 1;
+			pair->count = 1;
+			pair_deliver(pair);
+			pair->count += behind;
+		}
+	}
+}
+
+static void write_stream(struct pair *pair, int count, uint32_t length)
+{
+	sent = asked = 0;
+	pair->meddle = count_asking;
+	for (int i = 0; i < count; i++)
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, i, 0, length);
+	run_one_by_one(pair);
+	for (int i = 0; i < count; i++)
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+}
+
+/* While the window opens segmented sends leave one by one; each has its ACK, which would make room
+ * for one again. */
+static void a_stream_comes_to_ask_once_a_turn(void **state)
+{
+	struct pair *pair = *state;
+
+	pair_meet(pair);
+	write_stream(pair, LONGS, LONG);
+	assert_int_equal(sent, LONGS * LONG / 1024);
+	assert_in_range(asked, 1, (sent - SETTLED) / TURN + 2);
+}
+
+/* What is left when there is too little for a turn waits for no room that it does not need. */
+static void a_stream_of_any_length_comes_to_its_end(void **state)
+{
+	struct pair *pair = *state;
+
+	pair_meet(pair);
+	for (int count = 1; count <= 12; count++)
+		write_stream(pair, count, LONG + 1024 * count);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -160,6 +225,8 @@ int main(void)
 	    TEST(a_message_before_a_read_asks),
 	    TEST(what_was_to_ask_and_can_not_leave_is_replaced),
 	    TEST(a_full_outbox_only_puts_it_off),
+	    TEST(a_stream_comes_to_ask_once_a_turn),
+	    TEST(a_stream_of_any_length_comes_to_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
