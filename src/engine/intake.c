@@ -33,6 +33,7 @@ enum {
 	SPARED_LOOKS = 64, /* at a socket, while packets come through shared memory */
 	INLET_LOOKS = 2,   /* more, at an inlet, in one poll */
 	TAKE_ROUNDS = 64,
+	FLOW_PACKETS = 8, /* in a look: there are more to come */
 };
 
 struct intake {
@@ -261,6 +262,18 @@ unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread)
 			atomic_exchange(&lane->is_kicked, false);
 		}
 	}
+	return count;
+}
+
+unsigned int intake_turn(struct lane *lane, uint64_t now, bool is_thread)
+{
+	unsigned int count = 0;
+
+	if (is_thread && lane->is_flowing && lane->hot && lane->looks++ % LOOK_AROUND_EVERY)
+		count = receive(lane, lane->hot, now);
+	if (!count)
+		count = intake_everywhere(lane, now, is_thread);
+	lane->is_flowing = count >= FLOW_PACKETS;
 	return count;
 }
 

@@ -14,6 +14,10 @@
  * as it is not read, and the descriptor of kicks, which only the thread reads. */
 unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread);
 
+/* The same for a turn: the thread looks first where much came from just now, without asking where
+ * there is something, and mostly finds the next batch of a stream. */
+unsigned int intake_turn(struct lane *lane, uint64_t now, bool is_thread);
+
 /* A poll's look: at shared memory, which costs next to nothing, and at the socket that had
  * something last, and now and then at all. `spent` is lane_poll()'s. */
 unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent);

@@ -46,13 +46,15 @@ static void give_core(struct lane *lane)
 static bool park(struct lane *lane)
 {
 	bool is_quiet, looks_again;
+	unsigned int found;
 
 	lane_lock(lane);
 	samehost_stay_awake(lane->samehost);
-	looks_again = vigil_goes_on(&lane->vigil, lane_turn(lane, true), lane_now());
+	found = lane_turn(lane, true);
+	looks_again = vigil_goes_on(&lane->vigil, found, lane_now());
 	is_quiet = !looks_again && samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
-	if (looks_again)
+	if (looks_again && !found)
 		give_core(lane);
 	else if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
 		 !atomic_load(&lane->is_stopping))

@@ -176,7 +176,7 @@ unsigned int lane_turn(struct lane *lane, bool is_thread)
 {
 	uint64_t now = lane_now();
 	bool was_ready = lane->ready;
-	unsigned int count = intake_everywhere(lane, now, is_thread), near = intake_near(lane, now);
+	unsigned int count = intake_turn(lane, now, is_thread), near = intake_near(lane, now);
 
 	if (is_thread && count && !near && !was_ready && may_await_reply(lane))
 		lane->is_answering_later = lane->is_awaiting_reply = true;

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a lane's thread looks in a stream: first where much came from, but not there alone.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "engine/intake.h"
+#include "link/udp_link.h"
+#include "loopback.h"
+
+enum { BATCH = 8, BYTES = 64, LOOKS = 8 };
+
+struct intake_test {
+	struct lane *lane;
+	struct source busy, other;
+	int to_busy, to_other;
+};
+
+static void add(struct lane *lane, struct source *source, const union ibv_gid *gid)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+
+	source->gid = *gid;
+	source->fd = udp_socket_bind(gid, loopback, false);
+	assert_true(source->fd >= 0);
+	assert_int_equal(epoll_ctl(lane->epoll_fd, EPOLL_CTL_ADD, source->fd, &event), 0);
+	cds_list_add_tail(&source->node, &lane->sources);
+}
+
+static int sender_to(const union ibv_gid *gid)
+{
+	union udp_sockaddr to;
+	socklen_t length = udp_sockaddr_of(&to, gid, ROCE_PORT, loopback);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, &to.any, length), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &(int){BYTES}, sizeof(int)), 0);
+	return fd;
+}
+
+static void open_test(struct intake_test *t)
+{
+	memset(t, 0, sizeof(*t));
+	t->lane = aligned_alloc(LANE_ALIGNMENT, sizeof(*t->lane));
+	memset(t->lane, 0, sizeof(*t->lane));
+	CDS_INIT_LIST_HEAD(&t->lane->sources);
+	CDS_INIT_LIST_HEAD(&t->lane->dead_lines);
+	t->lane->inlet.is_off = true;
+	t->lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	assert_int_equal(udp_link_open(0, &t->lane->link), 0);
+	add(t->lane, &t->busy, &ipv4_a);
+	add(t->lane, &t->other, &ipv4_b);
+	t->to_busy = sender_to(&ipv4_a);
+	t->to_other = sender_to(&ipv4_b);
+}
+
+static void close_test(struct intake_test *t)
+{
+	close(t->to_busy);
+	close(t->to_other);
+	close(t->busy.fd);
+	close(t->other.fd);
+	close(t->lane->epoll_fd);
+	udp_link_close(t->lane->link);
+	free(t->lane);
+}
+
+/* None of them is sound, so nobody is to take them. */
+static void send_batch(int fd)
+{
+	static const char packets[BATCH * BYTES];
+
+	assert_int_equal(send(fd, packets, sizeof(packets), 0), sizeof(packets));
+}
+
+static bool has(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+static void begin_stream(struct intake_test *t)
+{
+	send_batch(t->to_busy);
+	assert_int_equal(intake_turn(t->lane, 1, true), BATCH);
+	assert_true(t->lane->is_flowing);
+	assert_ptr_equal(t->lane->hot, &t->busy);
+}
+
+static void the_next_batch_is_looked_for_where_the_last_one_was(void **state)
+{
+	struct intake_test t;
+
+	open_test(&t);
+	begin_stream(&t);
+	t.lane->looks = 1;
+	send_batch(t.to_other);
+	for (int i = 1; i < LOOKS; i++) {
+		send_batch(t.to_busy);
+		assert_int_equal(intake_turn(t.lane, 1, true), BATCH);
+		assert_true(has(t.other.fd));
+	}
+	close_test(&t);
+}
+
+static void a_stream_keeps_nobody_out(void **state)
+{
+	struct intake_test t;
+	int looks = 0;
+
+	open_test(&t);
+	begin_stream(&t);
+	send_batch(t.to_other);
+	for (; has(t.other.fd); looks++) {
+		send_batch(t.to_busy);
+		intake_turn(t.lane, 1, true);
+	}
+	assert_in_range(looks, 1, LOOKS);
+	close_test(&t);
+}
+
+static void where_it_has_nothing_more_all_are_looked_at(void **state)
+{
+	struct intake_test t;
+
+	open_test(&t);
+	begin_stream(&t);
+	t.lane->looks = 1;
+	send_batch(t.to_other);
+	assert_int_equal(intake_turn(t.lane, 1, true), BATCH);
+	assert_false(has(t.other.fd));
+	assert_int_equal(intake_turn(t.lane, 1, true), 0);
+	assert_false(t.lane->is_flowing);
+	close_test(&t);
+}
+
+/* A program's turn, as any that has to see all that has come. */
+static void who_is_not_the_thread_looks_at_all(void **state)
+{
+	struct intake_test t;
+
+	open_test(&t);
+	begin_stream(&t);
+	t.lane->looks = 1;
+	send_batch(t.to_busy);
+	send_batch(t.to_other);
+	assert_int_equal(intake_turn(t.lane, 1, false), 2 * BATCH);
+	close_test(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_next_batch_is_looked_for_where_the_last_one_was),
+	    cmocka_unit_test(a_stream_keeps_nobody_out),
+	    cmocka_unit_test(where_it_has_nothing_more_all_are_looked_at),
+	    cmocka_unit_test(who_is_not_the_thread_looks_at_all),
+	};
+
+	if (!loopback_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
