@@ -87,11 +87,9 @@ static void forward(const struct intake *in, uint32_t qpn, const struct packet *
  * The steering program misses when a NIC's receive offload merged packets of several QPs, and when
  * a socket took a packet before the program was there.
  */
-static void deliver(const struct packet *packet, void *data)
+static void deliver_apart(struct intake *in, const struct packet *packet, uint32_t qpn)
 {
-	struct intake *in = data;
 	struct engine *engine = in->lane->engine;
-	uint32_t qpn = bth_dest_qp(packet->bth);
 	uint32_t lane = steer_lane(qpn, engine->lane_count);
 
 	if (qpn == QPN_MULTICAST) {
@@ -101,17 +99,45 @@ static void deliver(const struct packet *packet, void *data)
 	} else if (!is_here(engine, in->adapter, qpn)) {
 		in->batch.is_misled = true;
 		forward(in, qpn, packet);
-	} else if (lane != in->lane->index) {
+	} else {
 		in->batch.is_misled = true;
 		lane_hand_over(engine->lanes[lane], in->adapter, packet);
-	} else {
-		/* an inlet does not tell UD's hop limit */
-		in->batch.is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
-		if (!in->batch.caller.port && udp_is_path_port(packet->source_port))
-			in->batch.caller = (struct caller){packet->sgid, packet->source_port};
-		in->taken++;
-		take_in(in, packet);
 	}
+}
+
+static void deliver_each(struct intake *in, const struct packet *packet, uint32_t qpn)
+{
+	struct packet rest = *packet, single;
+
+	do {
+		single = packet_single(&rest);
+		deliver_apart(in, &single, qpn);
+	} while (packet_pass(&rest, 1));
+}
+
+static bool is_for_lane(const struct intake *in, uint32_t qpn)
+{
+	const struct engine *engine = in->lane->engine;
+
+	return qpn != QPN_MULTICAST && qpn > QPN_GSI && is_here(engine, in->adapter, qpn) &&
+	       steer_lane(qpn, engine->lane_count) == in->lane->index;
+}
+
+static void deliver(const struct packet *packet, void *data)
+{
+	struct intake *in = data;
+	uint32_t qpn = bth_dest_qp(packet->bth);
+
+	if (!is_for_lane(in, qpn)) {
+		deliver_each(in, packet, qpn);
+		return;
+	}
+	/* an inlet does not tell UD's hop limit */
+	in->batch.is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
+	if (!in->batch.caller.port && udp_is_path_port(packet->source_port))
+		in->batch.caller = (struct caller){packet->sgid, packet->source_port};
+	in->taken += 1 + packet->more;
+	take_in(in, packet);
 }
 
 static unsigned int receive(struct lane *lane, struct source *source, uint64_t now)

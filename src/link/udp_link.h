@@ -34,6 +34,7 @@ enum {
 	ALONE_MAX = 2,
 	SINGLES = 16,
 	RECEIVE_BYTES = 64 << 10, /* a GRO batch, at most */
+	TRAIN_BYTES = 17 << 10, /* what is checked and then placed still lies in the first cache */
 
 	HOP_LIMIT_DEFAULT = 64,
 	SOCKET_BUFFER = 4 << 20,

@@ -55,47 +55,74 @@ static bool is_expected(const struct qp *qp, const struct packet *packet, enum m
 	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) && is_from_peer(qp, packet);
 }
 
-static bool place_send(struct qp *qp, const uint8_t *payload)
+/* How many of the packet and those behind it are whole within so many bytes. */
+static uint32_t packets_within(const struct qp *qp, const struct packet *packet, uint64_t bytes)
+{
+	uint64_t whole = bytes / qp->mtu;
+
+	return whole <= packet->more ? whole : 1 + packet->more;
+}
+
+static uint32_t place_send(struct qp *qp, const struct packet *packet)
 {
 	struct responder *responder = qp->responder;
 	struct sge_list list = {qp->adapter, receive_pd(qp), responder->recv.sge,
 				responder->recv.num_sge};
+	struct payload_row row = {packet->bth + BTH_BYTES, packet->stride, qp->mtu, 0};
+	uint64_t room = responder->recv.length;
 
-	return responder->has_recv && responder->tag_mode == TAG_NONE && !responder->skip &&
-	       responder->received + qp->mtu <= responder->recv.length &&
-	       responder->received + qp->mtu <= MAX_MESSAGE_SIZE &&
-	       !payload_scatter(&list, &responder->scatter, responder->received, payload, qp->mtu);
+	if (room > MAX_MESSAGE_SIZE)
+		room = MAX_MESSAGE_SIZE;
+	if (!responder->has_recv || responder->tag_mode != TAG_NONE || responder->skip ||
+	    responder->received > room)
+		return 0;
+	row.count = packets_within(qp, packet, room - responder->received);
+	return payload_scatter_row(&list, &responder->scatter, responder->received, &row);
 }
 
-static bool place_write(struct qp *qp, const uint8_t *payload)
+static uint32_t store(char *to, const uint8_t *from, uint32_t stride, uint32_t each, uint32_t count)
+{
+	uint32_t done = 0;
+
+	for (; done < count && !memory_store(to, from, each); done++, to += each)
+		from += stride;
+	return done;
+}
+
+/* Its last packet is none of the middle. */
+static uint32_t place_write(struct qp *qp, const struct packet *packet)
 {
 	struct responder *responder = qp->responder;
 	struct access access;
-	bool is_placed;
+	uint32_t count;
 
 	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
-	    responder->received + qp->mtu >= responder->write_length ||
-	    access_begin(qp, request_pd(qp, 0), responder->write_rkey,
-			 responder->write_va + responder->received, qp->mtu,
-			 IBV_ACCESS_REMOTE_WRITE, &access))
-		return false;
-	is_placed = !memory_store(access.place, payload, qp->mtu);
+	    responder->received >= responder->write_length)
+		return 0;
+	count = packets_within(qp, packet, responder->write_length - responder->received - 1);
+	if (!count || access_begin(qp, request_pd(qp, 0), responder->write_rkey,
+				   responder->write_va + responder->received,
+				   (uint64_t)count * qp->mtu, IBV_ACCESS_REMOTE_WRITE, &access))
+		return 0;
+	count = store(access.place, packet->bth + BTH_BYTES, packet->stride, qp->mtu, count);
 	access_end(&access);
-	return is_placed;
+	return count;
 }
 
-static bool take_request(struct qp *qp, const struct packet *packet, enum message message)
+static uint32_t take_requests(struct qp *qp, const struct packet *packet, enum message message)
 {
-	const uint8_t *payload = packet->bth + BTH_BYTES;
 	struct responder *responder = qp->responder;
+	uint32_t count;
 
-	if (!is_expected(qp, packet, message) ||
-	    !(message == MESSAGE_SEND ? place_send(qp, payload) : place_write(qp, payload)))
-		return false;
-	responder->received += qp->mtu;
-	responder->psn = psn_next(responder->psn);
+	if (!is_expected(qp, packet, message))
+		return 0;
+	count = message == MESSAGE_SEND ? place_send(qp, packet) : place_write(qp, packet);
+	if (!count)
+		return 0;
+	responder->received += (uint64_t)count * qp->mtu;
+	responder->psn = psn_add(responder->psn, count);
 	responder->has_acknowledged = false;
-	return true;
+	return count;
 }
 
 /* It is what the oldest READ waits for, and not the last that its request asked for. */
@@ -113,30 +140,49 @@ static bool is_awaited(const struct qp *qp, const struct packet *packet)
 	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) && is_from_peer(qp, packet);
 }
 
-static bool take_response(struct qp *qp, const struct packet *packet, uint64_t now)
+/* How many of the packet and those behind it are none of the last that a request of it asked for.
+ */
+static uint32_t packets_asked(const struct requester *requester, const struct packet *packet)
+{
+	uint32_t before = psn_into(requester->rd_last[requester->rd_first], requester->una);
+
+	return before <= packet->more ? before : 1 + packet->more;
+}
+
+static uint32_t take_responses(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct requester *requester = qp->requester;
+	struct payload_row row = {packet->bth + BTH_BYTES, packet->stride, qp->mtu, 0};
 	const struct send_wqe *wqe;
 	struct sge_list list;
 	uint64_t offset;
+	uint32_t count, within;
 
 	if (!is_awaited(qp, packet))
-		return false;
+		return 0;
 	wqe = sq_wqe(&qp->sq, sq_head(qp));
 	list = wqe_list(qp, wqe);
 	offset = (uint64_t)psn_into(requester->una, wqe->first_psn) * qp->mtu;
-	if (psn_compare(requester->una, wqe->first_psn) < 0 || offset + qp->mtu >= wqe->length ||
-	    payload_scatter(&list, &requester->scatter, offset, packet->bth + BTH_BYTES, qp->mtu))
-		return false;
-	requester->una = psn_next(requester->una);
-	window_acknowledged(&requester->window, 1, requester->una);
+	if (psn_compare(requester->una, wqe->first_psn) < 0 || offset >= wqe->length)
+		return 0;
+	within = packets_within(qp, packet, wqe->length - offset - 1);
+	row.count = packets_asked(requester, packet);
+	row.count = row.count < within ? row.count : within;
+	count = payload_scatter_row(&list, &requester->scatter, offset, &row);
+	if (!count)
+		return 0;
+	for (uint32_t i = 0; i < count; i++) {
+		requester->una = psn_next(requester->una);
+		window_acknowledged(&requester->window, 1, requester->una);
+	}
 	retry_progressed(qp, now);
 	if (transport_waits(qp))
 		qp->adapter->host->schedule(qp->adapter, qp);
-	return true;
+	return count;
 }
 
-struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now)
+struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now,
+		       uint32_t *taken)
 {
 	bool is_response = packet->bth[0] == (TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE);
 	enum message message = message_of(packet);
@@ -145,10 +191,12 @@ struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uin
 	if ((message == MESSAGE_NONE && !is_response) || !is_plain(packet))
 		return NULL;
 	qp = adapter_find_qp(adapter, bth_dest_qp(packet->bth));
-	if (!qp ||
-	    !(is_response ? take_response(qp, packet, now) : take_request(qp, packet, message)))
+	if (!qp)
 		return NULL;
-	qp->requester->counters.received_packets++;
-	qp->requester->counters.received_bytes += packet->length;
+	*taken = is_response ? take_responses(qp, packet, now) : take_requests(qp, packet, message);
+	if (!*taken)
+		return NULL;
+	qp->requester->counters.received_packets += *taken;
+	qp->requester->counters.received_bytes += *taken * packet->length;
 	return qp;
 }

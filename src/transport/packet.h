@@ -24,7 +24,29 @@ struct packet {
 	uint32_t flow_label;
 	uint16_t source_port; /* UDP, host order */
 	uint8_t lane;	      /* the lane that took it in: multicast is given to its own QPs only */
+	/* So many lie behind it, each `stride` bytes behind the one before, that differ from it in
+	 * their PSNs, each one more, and in their payload alone: of the middle of a message. */
+	uint32_t more, stride;
 };
+
+/* On to the first that is behind `count` of them. False if there is none. */
+static inline bool packet_pass(struct packet *packet, uint32_t count)
+{
+	if (packet->more < count)
+		return false;
+	packet->bth += (size_t)count * packet->stride;
+	packet->more -= count;
+	return true;
+}
+
+/* The first alone. */
+static inline struct packet packet_single(const struct packet *packet)
+{
+	struct packet single = *packet;
+
+	single.more = 0;
+	return single;
+}
 
 /*
  * Where packets go out. The link gives room in its staging buffer, the transport writes headers,

@@ -104,6 +104,28 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 	return REASON_NONE;
 }
 
+uint32_t payload_scatter_row(const struct sge_list *list, struct sge_cursor *cursor,
+			     uint64_t offset, const struct payload_row *row)
+{
+	const uint8_t *from = row->from;
+	uint32_t piece, done = 0;
+	char *place;
+
+	if (!row->count)
+		return 0;
+	cursor_seek(list, cursor, offset);
+	if (cursor_piece(list, cursor, row->count * row->each, IBV_ACCESS_LOCAL_WRITE, &place,
+			 &piece))
+		return 0;
+	if (!place || piece < row->each)
+		return !payload_scatter(list, cursor, offset, from, row->each);
+	for (; done < piece / row->each && !memory_move(place, (const char *)from, row->each);
+	     done++, place += row->each)
+		from += row->stride;
+	cursor_move(cursor, done * row->each);
+	return done;
+}
+
 const char *payload_stretch(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    uint32_t length, uint32_t *piece)
 {

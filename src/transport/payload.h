@@ -58,6 +58,17 @@ enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *c
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length);
 
+/* Pieces of `each` bytes, each `stride` behind the one before. */
+struct payload_row {
+	const uint8_t *from;
+	uint32_t stride, each, count;
+};
+
+/* The first of them, as many as one element takes; a piece that several take by itself. How many:
+ * none where there is something to say about a key, or no memory. */
+uint32_t payload_scatter_row(const struct sge_list *list, struct sge_cursor *cursor,
+			     uint64_t offset, const struct payload_row *row);
+
 /*
  * Where the bytes from `offset` on lie, as many of `length` as one element has, for who copies them
  * himself and then moves the cursor. NULL where there is something to say about a key, or no

@@ -230,8 +230,9 @@ bool response_gaps(struct qp *qp, struct outbox *outbox);
 bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct outbox *outbox);
 
 /* middle.c: the QP that the packet was for, where it is the middle of a message and plain; else
- * NULL, and nothing has changed. */
-struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now);
+ * NULL, and nothing has changed. So many of it and of those behind it are `taken` then. */
+struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now,
+		       uint32_t *taken);
 
 /* burst.c: the middle of a READ, of `most` packets at most. How many, 0 if one goes by itself. */
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,

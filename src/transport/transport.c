@@ -402,18 +402,14 @@ static struct qp *receive_express(struct adapter *adapter, const struct packet *
 	return qp;
 }
 
-struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
-			     struct outbox *outbox)
+/* By the pipeline. */
+static struct qp *receive_single(struct adapter *adapter, const struct packet *packet, uint64_t now,
+				 struct outbox *outbox)
 {
 	struct wire_packet wire;
 	struct multicast multicast = {packet, &wire, now, outbox};
 	struct qp *qp;
 
-	if (packet->is_express)
-		return receive_express(adapter, packet, now, outbox);
-	qp = packet->length >= BTH_BYTES ? middle_take(adapter, packet, now) : NULL;
-	if (qp)
-		return qp;
 	if (wire_parse(&wire, packet->bth, packet->length) != PARSE_OK) {
 		atomic_fetch_add_explicit(&adapter->bad_packets, 1, memory_order_relaxed);
 		return NULL;
@@ -436,6 +432,35 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 	else
 		receive(qp, packet, &wire, now, outbox);
 	return qp;
+}
+
+/* What is not taken together goes one by one. */
+static struct qp *receive_train(struct adapter *adapter, const struct packet *packet, uint64_t now,
+				struct outbox *outbox)
+{
+	struct packet rest = *packet, single;
+	uint32_t taken;
+	struct qp *qp;
+
+	do {
+		qp = middle_take(adapter, &rest, now, &taken);
+		if (qp)
+			continue;
+		single = packet_single(&rest);
+		qp = receive_single(adapter, &single, now, outbox);
+		taken = 1;
+	} while (packet_pass(&rest, taken));
+	return qp;
+}
+
+struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
+			     struct outbox *outbox)
+{
+	if (packet->is_express)
+		return receive_express(adapter, packet, now, outbox);
+	if (packet->length >= BTH_BYTES && opcode_is_middle(packet->bth[0]))
+		return receive_train(adapter, packet, now, outbox);
+	return receive_single(adapter, packet, now, outbox);
 }
 
 void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,

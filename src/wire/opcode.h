@@ -131,4 +131,12 @@ static inline uint8_t opcode_operation(uint8_t opcode)
 /* "RC SEND_FIRST" and so on, "unknown opcode" for the rest. */
 const char *opcode_name(uint8_t opcode);
 
+/* Of RC: nothing but payload, nobody waits for it, and most packets of a stream are such. */
+static inline bool opcode_is_middle(uint8_t opcode)
+{
+	return opcode == (TRANSPORT_RC | OP_SEND_MIDDLE) ||
+	       opcode == (TRANSPORT_RC | OP_WRITE_MIDDLE) ||
+	       opcode == (TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE);
+}
+
 #endif

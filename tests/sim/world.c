@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "sim.h"
+#include "wire/icrc.h"
+#include "wire/psn.h"
 
 struct chunk {
 	struct chunk *next;
@@ -307,10 +309,55 @@ static void settle(struct node *node)
 		node_wake(node, 500);
 }
 
+static struct parcel *next_parcel(struct node *node)
+{
+	struct parcel *parcel = node->rx;
+
+	node->rx = parcel->next;
+	if (!node->rx)
+		node->rx_tail = &node->rx;
+	node->rx_count--;
+	net_arrived(node, parcel);
+	return parcel;
+}
+
+static bool goes_on(const struct parcel *last, const struct parcel *next)
+{
+	return next && !next->is_express && next->from == last->from &&
+	       next->length == last->length && gid_is_same(&next->sgid, &last->sgid) &&
+	       gid_is_same(&next->dgid, &last->dgid) &&
+	       next->traffic_class == last->traffic_class &&
+	       !memcmp(next->bytes, last->bytes, BTH_PSN_AT) &&
+	       bth_psn(next->bytes) == psn_next(bth_psn(last->bytes));
+}
+
+/* With those behind it, as far as they are the middle of one message: as a link has them. The last
+ * of them. */
+static struct parcel *couple(struct node *node, struct parcel *parcel, struct packet *packet,
+			     uint32_t *most)
+{
+	enum { TRAIN = 16, STRIDE = 4200 };
+	static uint8_t bytes[TRAIN][STRIDE];
+	struct parcel *last = parcel;
+
+	if (packet->is_express || !opcode_is_middle(packet->bth[0]) || !goes_on(last, node->rx))
+		return last;
+	memcpy(bytes[0], last->bytes, last->length);
+	packet->bth = bytes[0];
+	packet->stride = STRIDE;
+	while (*most && packet->more < TRAIN - 1 && goes_on(last, node->rx)) {
+		free(last);
+		last = next_parcel(node);
+		memcpy(bytes[++packet->more], last->bytes, last->length);
+		--*most;
+	}
+	return last;
+}
+
 static void take_packets(struct node *node, uint32_t most)
 {
 	while (most-- && node->rx) {
-		struct parcel *parcel = node->rx;
+		struct parcel *parcel = next_parcel(node);
 		struct packet packet = {
 		    .bth = parcel->bytes,
 		    .length = parcel->length,
@@ -323,11 +370,7 @@ static void take_packets(struct node *node, uint32_t most)
 		    .is_express = parcel->is_express,
 		};
 
-		node->rx = parcel->next;
-		if (!node->rx)
-			node->rx_tail = &node->rx;
-		node->rx_count--;
-		net_arrived(node, parcel);
+		parcel = couple(node, parcel, &packet, &most);
 		if (!glance(node, &packet)) {
 			sim_in_verb = "receive";
 			transport_receive(&node->adapter, &packet, node->world->now,

@@ -410,6 +410,138 @@ static void test_an_ack_whose_reply_is_not_sent_is_whole(void **state)
 	pair_close(&pair);
 }
 
+/* How many came together each time, and each by itself in `kept`. */
+static uint32_t trains[KEPT_MAX];
+static int train_count;
+
+static void keep_trains(const struct packet *packet, void *data)
+{
+	struct packet rest = *packet, single;
+
+	trains[train_count++] = 1 + packet->more;
+	do {
+		single = packet_single(&rest);
+		keep(&single, data);
+	} while (packet_pass(&rest, 1));
+}
+
+static void put_as(struct pair *pair, uint8_t operation, uint32_t psn, bool asks)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	uint8_t *bytes = outbox->reserve(outbox, &pair->av, DEST_QP, BTH_BYTES + 1024);
+
+	assert_non_null(bytes);
+	write_packet(bytes, DEST_QP, psn, 1024);
+	bytes[0] = TRANSPORT_RC | operation;
+	bytes[8] |= asks << 7;
+	outbox->commit(outbox, BTH_BYTES + 1024);
+}
+
+/* All of it is one batch. */
+static void expect_trains(struct pair *pair, const uint32_t *expected, int count)
+{
+	int delivered = 0;
+
+	kept_count = train_count = 0;
+	assert_true(udp_link_flush(pair->a));
+	while (!train_count) {
+		pair->b->receiver.batch = 1;
+		assert_true(udp_receive(pair->b, pair->fd, &pair->to, keep_trains, &delivered) >=
+			    0);
+	}
+	assert_int_equal(train_count, count);
+	for (int i = 0; i < count; i++)
+		assert_int_equal(trains[i], expected[i]);
+}
+
+static void test_the_middle_of_a_message_is_delivered_together(void **state)
+{
+	static const uint8_t middles[] = {OP_SEND_MIDDLE, OP_WRITE_MIDDLE, OP_READ_RESPONSE_MIDDLE};
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	for (size_t i = 0; i < sizeof(middles); i++) {
+		for (uint32_t psn = 0; psn < 24; psn++)
+			put_as(&pair,
+			       !psn	  ? OP_SEND_FIRST
+			       : psn < 22 ? middles[i]
+					  : OP_SEND_LAST,
+			       psn, false);
+		expect_trains(&pair, (const uint32_t[]){1, 16, 5, 1, 1}, 5);
+		for (int psn = 0; psn < 24; psn++)
+			assert_kept(psn, psn, 1024);
+	}
+	pair_close(&pair);
+}
+
+static void test_what_differs_is_delivered_apart(void **state)
+{
+	static const uint32_t psns[] = {0xfffffe, 0xffffff, 0, 1, 3, 4, 4, 5, 6, 7, 8};
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	for (size_t i = 0; i < sizeof(psns) / sizeof(psns[0]); i++)
+		put_as(&pair, i < 9 ? OP_SEND_MIDDLE : OP_WRITE_MIDDLE, psns[i], i == 7);
+	expect_trains(&pair, (const uint32_t[]){4, 2, 1, 1, 1, 2}, 6);
+	for (size_t i = 0; i < sizeof(psns) / sizeof(psns[0]); i++)
+		assert_kept((int)i, psns[i], 1024);
+	pair_close(&pair);
+}
+
+/* The sum of one is wrong, and so is its ICRC. */
+static void test_one_that_is_not_sound_is_missing(void **state)
+{
+	struct pair pair;
+	struct outbox *outbox;
+	uint32_t stride;
+	uint8_t *at;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	outbox = udp_link_outbox(pair.a);
+	put_as(&pair, OP_SEND_MIDDLE, 0, false);
+	assert_int_equal(
+	    outbox->reserve_run(outbox, &pair.av, DEST_QP, BTH_BYTES + 1024, 9, &at, &stride), 9);
+	for (uint32_t psn = 1; psn < 10; psn++, at += stride) {
+		write_packet(at, DEST_QP, psn, 1024);
+		at[0] = TRANSPORT_RC | OP_SEND_MIDDLE;
+		put_le32(at + BTH_BYTES + 1024,
+			 icrc_sum(0, at + BTH_BYTES, 1024) ^ (psn == 4 ? 1 << 7 : 0));
+	}
+	outbox->commit_run(outbox, BTH_BYTES + 1024, 9, true);
+	expect_trains(&pair, (const uint32_t[]){4, 5}, 2);
+	for (int i = 0; i < 9; i++)
+		assert_kept(i, i < 4 ? i : i + 1, 1024);
+	assert_int_equal(counters_of(pair.b).bad_icrc, 1);
+	pair_close(&pair);
+}
+
+/* Those of a WRITE are filled up to the length of its first. */
+static void test_filled_ones_are_delivered_together_too(void **state)
+{
+	struct pair pair;
+	struct outbox *outbox;
+	uint32_t stride;
+	uint8_t *at;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	outbox = udp_link_outbox(pair.a);
+	put_as(&pair, OP_SEND_FIRST, 0, false);
+	assert_int_equal(
+	    outbox->reserve_run(outbox, &pair.av, DEST_QP, BTH_BYTES + 1008, 9, &at, &stride), 9);
+	for (uint32_t psn = 1; psn < 10; psn++, at += stride) {
+		write_packet(at, DEST_QP, psn, 1008);
+		at[0] = TRANSPORT_RC | OP_WRITE_MIDDLE;
+	}
+	outbox->commit_run(outbox, BTH_BYTES + 1008, 9, false);
+	expect_trains(&pair, (const uint32_t[]){1, 9}, 2);
+	for (int i = 1; i < 10; i++) {
+		assert_kept(i, i, 1008);
+		assert_int_equal(kept[i].bytes[0], TRANSPORT_RC | OP_WRITE_MIDDLE);
+	}
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -424,6 +556,10 @@ int main(void)
 	    cmocka_unit_test(test_sums_serve_once),
 	    cmocka_unit_test(test_packets_to_ours_are_filled_up_to_the_length_of_a_run),
 	    cmocka_unit_test(test_messages_to_ours_are_one_run_wherever_it_begins),
+	    cmocka_unit_test(test_the_middle_of_a_message_is_delivered_together),
+	    cmocka_unit_test(test_what_differs_is_delivered_apart),
+	    cmocka_unit_test(test_one_that_is_not_sound_is_missing),
+	    cmocka_unit_test(test_filled_ones_are_delivered_together_too),
 	};
 
 	if (!pair_network())
