@@ -70,6 +70,8 @@ static void run_pair(unsigned int first, unsigned int second)
 {
 	now[0] = first;
 	now[1] = second;
+	rig_doing[0] = verbs[first]->names;
+	rig_doing[1] = verbs[second]->names;
 	meet();
 	run_rounds(verbs[first], &sets[0]);
 	meet();

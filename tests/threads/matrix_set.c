@@ -278,6 +278,15 @@ static bool is_quiet(const struct set *set)
 	       atomic_load(&set->sent) == atomic_load(&set->received);
 }
 
+static void check_events(const struct events *events)
+{
+	unsigned long raised = atomic_load(&events->raised), taken = atomic_load(&events->taken);
+
+	if (raised != taken)
+		fprintf(stderr, "%lu events were raised, %lu taken\n", raised, taken);
+	CHECK(raised == taken);
+}
+
 void set_drain(struct set *set)
 {
 	struct ibv_cq *cq;
@@ -289,7 +298,7 @@ void set_drain(struct set *set)
 	} while (!is_quiet(set));
 	while (set_take_event(set))
 		;
-	CHECK(atomic_load(&set->events->raised) == atomic_load(&set->events->taken));
+	check_events(set->events);
 	while (!ibv_get_cq_event(set->channel, &cq, &which))
 		ibv_ack_cq_events(cq, 1);
 	CHECK(errno == EAGAIN);

@@ -10,10 +10,14 @@
 
 #include "rig.h"
 
+const char *rig_doing[2];
+
 _Noreturn void rig_fail(const char *file, int line, const char *what)
 {
 	fprintf(stderr, "%s:%d: not so: %s (errno %d, %s)\n", file, line, what, errno,
 		strerror(errno));
+	if (rig_doing[0])
+		fprintf(stderr, "(%s, and %s)\n", rig_doing[0], rig_doing[1]);
 	fflush(NULL);
 	_exit(1);
 }

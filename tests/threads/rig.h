@@ -17,6 +17,7 @@
 
 /* Ends the program with what did not hold. */
 #define CHECK(what) ((what) ? (void)0 : rig_fail(__FILE__, __LINE__, #what))
+extern const char *rig_doing[2]; /* what the two threads are about, if it is worth being told */
 _Noreturn void rig_fail(const char *file, int line, const char *what);
 
 struct rig {
