@@ -182,7 +182,7 @@ static int free_dm(struct ibv_dm *ibv)
 	UNCANCELLED;
 	struct context *context = context_of(ibv->context);
 	struct dm *dm = dm_of(ibv);
-	unsigned int users = atomic_load(&dm->memory->users);
+	unsigned int users = atomic_load(&dm->users);
 
 	if (users)
 		return verb_result(refuse(REASON_DM_BUSY, "%u regions", users));
@@ -193,9 +193,9 @@ static int free_dm(struct ibv_dm *ibv)
 	return 0;
 }
 
-void dm_let_go(struct dm_memory *memory)
+void dm_let_go(struct dm *dm)
 {
-	atomic_fetch_sub(&memory->users, 1);
+	atomic_fetch_sub(&dm->users, 1);
 }
 
 /* ---- regions ---- */
@@ -219,7 +219,7 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t 
 {
 	UNCANCELLED;
 	struct dm *dm = dm_of(ibv);
-	struct mr_memory memory = {.dm = dm->memory};
+	struct mr_memory memory = {.dm = dm};
 	struct ibv_mr *mr;
 	int ret = check_region(pd, dm, offset, length, access);
 
@@ -227,12 +227,12 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t 
 		errno = ret;
 		return NULL;
 	}
-	atomic_fetch_add(&dm->memory->users, 1);
+	atomic_fetch_add(&dm->users, 1);
 	mr = memory_register(pd, dm->memory->memfd.place + offset, length, 0, access, &memory);
 	if (mr)
 		mr->addr = NULL; /* the processor's address is nobody's business */
 	else
-		dm_let_go(dm->memory);
+		dm_let_go(dm);
 	return mr;
 }
 

@@ -27,13 +27,13 @@ struct dm_memory {
 	size_t size;
 	struct adapter *counted; /* whose dm_bytes it is part of; NULL: another process's */
 	atomic_uint handles;
-	atomic_uint users; /* regions */
 };
 
 struct dm {
 	struct ibv_dm ibv; /* first */
 	struct dm_memory *memory;
-	uint32_t shared; /* its place in what the context shares */
+	atomic_uint users; /* regions by this handle */
+	uint32_t shared;   /* its place in what the context shares */
 };
 
 static inline struct dm *dm_of(struct ibv_dm *ibv)
@@ -53,7 +53,7 @@ struct mr_memory {
 	uint64_t offset; /* of the region in it */
 	int dmabuf;	 /* its descriptor, a duplicate */
 	struct ibv_buf *buf;
-	struct dm_memory *dm;
+	struct dm *dm;
 	struct dmah *dmah;
 };
 
@@ -79,7 +79,7 @@ void buf_hold(struct ibv_buf *buf);
 void buf_let_go(struct ibv_buf *buf);
 
 /* dm.c */
-void dm_let_go(struct dm_memory *memory);
+void dm_let_go(struct dm *dm);
 
 /* A handle of memory that the caller holds; NULL and errno, and then the hold is gone. */
 struct ibv_dm *dm_handle(struct ibv_context *context, struct dm_memory *memory, uint32_t handle);

@@ -50,7 +50,7 @@ static const struct memfd *memfd_of(const struct mr_memory *memory)
 {
 	if (memory->buf)
 		return &memory->buf->memory;
-	return memory->dm ? &memory->dm->memfd : NULL;
+	return memory->dm ? &memory->dm->memory->memfd : NULL;
 }
 
 /* What is the library's own, or a memfd, others may map; of a device's dma-buf they find that they

@@ -183,6 +183,24 @@ static void device_memory_is_one_for_both(void **state)
 	ibv_unimport_dm(dm2);
 }
 
+static void a_region_is_in_the_way_of_its_own_handle_alone(void **state)
+{
+	const int access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
+	struct ibv_context *other = ibv_import_device(dup(context->cmd_fd));
+	struct ibv_alloc_dm_attr attr = {.length = PAGE};
+	struct ibv_dm *dm = ibv_alloc_dm(context, &attr), *dm2 = ibv_import_dm(other, dm->handle);
+	struct ibv_mr *mr = ibv_reg_dm_mr(pd, dm, 0, PAGE, access);
+	int fd = other->async_fd;
+
+	assert_non_null(mr);
+	ibv_unimport_dm(dm2);
+	assert_int_equal(ibv_close_device(other), 0);
+	assert_int_equal(fcntl(fd, F_GETFD), -1); /* with nothing left of it */
+	assert_refused(ibv_free_dm(dm), EBUSY, REASON_DM_BUSY, "1 regions");
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_free_dm(dm), 0);
+}
+
 static void what_is_not_there_to_import(void **state)
 {
 	struct ibv_pd *pd2 = ibv_import_pd(imported, pd->handle), *other = ibv_alloc_pd(context);
@@ -553,6 +571,7 @@ int main(void)
 	    IMPORT_TEST(either_may_end_the_region),
 	    IMPORT_TEST(a_pd_is_the_same_for_all_who_import_it),
 	    IMPORT_TEST(device_memory_is_one_for_both),
+	    IMPORT_TEST(a_region_is_in_the_way_of_its_own_handle_alone),
 	    IMPORT_TEST(what_is_not_there_to_import),
 	    cmocka_unit_test(a_file_that_somebody_forged),
 	    cmocka_unit_test(objects_that_somebody_made_up),
