@@ -124,7 +124,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
 
 /*
  * Lets go of imported device memory. The memory itself goes with its last handle. Deregister the
- * regions on it first: else nothing happens.
+ * regions that were made with this handle first: else nothing happens.
  * Errors: None that it could tell.
  * Man: ibv_import_dm(3).
  */
