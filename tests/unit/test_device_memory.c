@@ -5,18 +5,16 @@
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "device/memory.h"
+#include "faults.h"
 #include "wire/icrc.h"
 
 enum { PAGE = 4096 };
@@ -24,35 +22,12 @@ enum { PAGE = 4096 };
 /* Two pages, of which the second cannot be touched. */
 static char *pages;
 
-static void on_fault(int number, siginfo_t *info, void *data)
-{
-#ifdef __x86_64__
-	ucontext_t *context = data;
-	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-
-	if (memory_recover(&pc)) {
-		context->uc_mcontext.gregs[REG_RIP] = (greg_t)pc;
-		return;
-	}
-#endif
-	_exit(99);
-}
-
 static int setup(void **state)
 {
 	pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED || mprotect(pages + PAGE, PAGE, PROT_NONE))
 		return -1;
 	return 0;
-}
-
-/* In each test: cmocka puts a handler of its own before every one of them. */
-static void guard(void)
-{
-	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-
-	assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
-	assert_int_equal(sigaction(SIGBUS, &action, NULL), 0);
 }
 
 static void fill(unsigned char *to, size_t length, unsigned int seed)
@@ -131,13 +106,13 @@ static void a_copy_that_sums_copies_and_sums_every_size_and_alignment(void **sta
 	free(to);
 }
 
-#ifdef __x86_64__
+#ifdef FAULTS_ARE_FOUND
 static void a_copy_that_sums_fails_where_memory_is_gone(void **state)
 {
 	char to[2048];
 	uint32_t sum = 0;
 
-	guard();
+	guard_faults();
 	for (size_t size = 1; size <= sizeof(to); size += 100)
 		for (size_t there = 0; there < size; there += 37)
 			assert_int_equal(memory_load_sum(to, pages + PAGE - there, size, &sum),
@@ -148,7 +123,7 @@ static void a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there
 {
 	unsigned char from[300];
 
-	guard();
+	guard_faults();
 	fill(from, sizeof(from), 9);
 	for (size_t before = 0; before <= 130; before++) {
 		memset(pages, 0, PAGE);
@@ -162,7 +137,7 @@ static void a_load_from_memory_that_is_gone_fails(void **state)
 {
 	char to[300];
 
-	guard();
+	guard_faults();
 	for (size_t before = 0; before <= 130; before++) {
 		assert_int_equal(memory_load(to, pages + PAGE - before, before + 1), -EFAULT);
 		assert_int_equal(memory_load(to, pages + PAGE - before, before), 0);
@@ -174,7 +149,7 @@ static void an_address_that_no_process_has_fails(void **state)
 {
 	char to[8] = {0};
 
-	guard();
+	guard_faults();
 	assert_int_equal(memory_load(to, (char *)(uintptr_t)0xdead000000000000, 8), -EFAULT);
 	assert_int_equal(memory_store((char *)(uintptr_t)0xdead000000000000, to, 8), -EFAULT);
 }
@@ -184,7 +159,7 @@ static void long_moves_are_whole_or_fail(void **state)
 	enum { LONG = 3 * 4096 };
 	char *from = malloc(LONG), *to = malloc(LONG + 1);
 
-	guard();
+	guard_faults();
 	for (int i = 0; i < LONG; i++)
 		from[i] = (char)(i * 7 + i / 256);
 	for (size_t size = 4090; size < LONG; size += 1017) {
@@ -204,7 +179,7 @@ static void atomics_on_memory_that_is_gone_fail(void **state)
 {
 	uint64_t old;
 
-	guard();
+	guard_faults();
 	assert_int_equal(memory_fetch_add(pages + PAGE, 1, &old), -EFAULT);
 	assert_int_equal(memory_compare_swap(pages + PAGE, 0, 1, &old), -EFAULT);
 	assert_int_equal(memory_store_8(pages + PAGE, 1), -EFAULT);
@@ -214,7 +189,7 @@ static void a_word_of_memory_that_is_gone_fails(void **state)
 {
 	_Alignas(8) char word[8] = "abcdefg";
 
-	guard();
+	guard_faults();
 	assert_int_equal(memory_load(word, pages + PAGE, 8), -EFAULT);
 	assert_int_equal(memory_store(pages + PAGE, word, 8), -EFAULT);
 	assert_int_equal(memory_move(pages + PAGE, word, 8), -EFAULT);
@@ -302,7 +277,7 @@ int main(void)
 	    cmocka_unit_test(every_size_and_alignment_is_copied_and_nothing_beside_it),
 	    cmocka_unit_test(a_large_copy_is_exact),
 	    cmocka_unit_test(a_copy_that_sums_copies_and_sums_every_size_and_alignment),
-#ifdef __x86_64__
+#ifdef FAULTS_ARE_FOUND
 	    cmocka_unit_test(a_copy_that_sums_fails_where_memory_is_gone),
 	    cmocka_unit_test(a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there),
 	    cmocka_unit_test(a_load_from_memory_that_is_gone_fails),

@@ -7,8 +7,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "device/memory.h"
 #include "transport_case.h"
+#include "faults.h"
 #include "wire/icrc.h"
 
 enum { MTU = 1024, GAP = 20, ROOM = 64, LIST_MAX = 4, PAGE = 4096, LENGTH = 16 * MTU };
@@ -190,21 +190,9 @@ static void so_does_one_with_a_wrong_key(void **state)
 	assert_int_equal(pair->b.memory[5 * MTU], 0);
 }
 
-#ifdef __x86_64__
-static void on_fault(int number, siginfo_t *info, void *data)
-{
-	ucontext_t *context = data;
-	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-
-	(void)number, (void)info;
-	if (!memory_recover(&pc))
-		_exit(99);
-	context->uc_mcontext.gregs[REG_RIP] = (greg_t)pc;
-}
-
+#ifdef FAULTS_ARE_FOUND
 static void memory_that_is_gone_fails_where_it_is(void **state)
 {
-	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
 	struct pair *pair = *state;
 	struct ibv_sge sge = {0, LENGTH, 0};
 	struct mr *mr;
@@ -216,7 +204,7 @@ static void memory_that_is_gone_fails_where_it_is(void **state)
 	memcpy(pages, pair->a.memory, LENGTH);
 	assert_int_equal(mr_create(pair->a.pd, pages, LENGTH, (uintptr_t)pages, 0, &mr), 0);
 	assert_int_equal(munmap(pages + 2 * PAGE, LENGTH - 2 * PAGE), 0);
-	assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+	guard_faults();
 	sge.addr = (uintptr_t)pages;
 	sge.lkey = mr->lkey;
 	post_write(pair, &sge, 1);
@@ -239,7 +227,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(an_element_that_leaves_its_region_fails_where_it_does,
 					    set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(so_does_one_with_a_wrong_key, set_up, tear_down),
-#ifdef __x86_64__
+#ifdef FAULTS_ARE_FOUND
 	    cmocka_unit_test_setup_teardown(memory_that_is_gone_fails_where_it_is, set_up,
 					    tear_down),
 #endif

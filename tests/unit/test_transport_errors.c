@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "device/memory.h"
 #include "transport_case.h"
+#include "faults.h"
 
 static void post_to(struct side *side, enum ibv_wr_opcode opcode, uint64_t remote, uint32_t rkey,
 		    uint32_t length)
@@ -178,27 +178,16 @@ static void a_send_with_a_wrong_lkey_waits_its_turn_to_fail(void **state)
 	side_expect_none(&pair->b);
 }
 
-#ifdef __x86_64__
-static void on_fault(int number, siginfo_t *info, void *context)
-{
-	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-	uintptr_t pc = registers[REG_RIP];
-
-	if (!memory_recover(&pc))
-		abort();
-	registers[REG_RIP] = pc;
-}
-
+#ifdef FAULTS_ARE_FOUND
 static void memory_that_is_gone_is_an_error_on_the_side_that_lost_it(void **state)
 {
 	const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
 					      IBV_WR_ATOMIC_FETCH_AND_ADD};
-	struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
 	struct pair *pair;
 	struct mr *mine, *theirs;
 	char *page;
 
-	sigaction(SIGSEGV, &fault, &before);
+	guard_faults();
 	for (int i = 0; i < 4; i++) {
 		struct ibv_sge sge = {.length = 8};
 		struct ibv_send_wr wr = {
@@ -227,7 +216,6 @@ static void memory_that_is_gone_is_an_error_on_the_side_that_lost_it(void **stat
 		mr_destroy(theirs);
 		pair_free(pair);
 	}
-	sigaction(SIGSEGV, &before, NULL);
 }
 #endif
 
@@ -532,7 +520,7 @@ int main(void)
 	    TEST(a_message_too_long_for_the_receive_fails_at_both_ends),
 	    TEST(a_receive_with_a_wrong_lkey_fails_at_both_ends),
 	    TEST(a_send_with_a_wrong_lkey_waits_its_turn_to_fail),
-#ifdef __x86_64__
+#ifdef FAULTS_ARE_FOUND
 	    TEST(memory_that_is_gone_is_an_error_on_the_side_that_lost_it),
 #endif
 	    TEST(a_region_that_goes_during_a_read_ends_it),
