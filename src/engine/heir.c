@@ -148,15 +148,17 @@ static bool adopt(struct opening *opening)
 	return true;
 }
 
+/* The mailbox is the next home's to bind as soon as it is closed, so that comes when the QP here is
+ * done with the ledger and with its lines. */
 void heir_end(struct opening *opening)
 {
 	struct engine *engine = opening->engine;
 	struct qp *qp = opening->heir;
 
-	held_close(&engine->held, opening->mail_place);
-	opening->mail_place = -1;
 	opening->heir = NULL;
 	engine_destroy_qp(qp);
+	held_close(&engine->held, opening->mail_place);
+	opening->mail_place = -1;
 	estate_leave(engine, station_of(opening->qp->adapter),
 		     opening->qp->number >> QPN_SLOT_SHIFT);
 }

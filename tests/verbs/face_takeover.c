@@ -72,6 +72,8 @@ static int setup(void **state)
 	assert_true(domain_fd >= 0);
 	unlink(name);
 	chance = (uint32_t)getpid();
+	memset(is_leaving, 0, sizeof(is_leaving)); /* of a test that failed */
+	memset(is_killed, 0, sizeof(is_killed));
 	start_target(&idle);
 	start_target(&opener);
 	pool[0] = helper_start();
@@ -225,6 +227,18 @@ static void it_is_opened_while_its_home_changes(void **state)
 	a_round(1);
 }
 
+/* Two homes at once would each have the responder go on from a place of its own. */
+static void nobody_is_the_next_home_before_the_last_is_done(void **state)
+{
+	struct report report;
+
+	open_in(&opener.helper);
+	helper_kill(&pool[0]);
+	helper_can(&opener.helper, order(ORDER_QUERY, 0));
+	report = helper_can(&opener.helper, order(ORDER_CLOSE_SLOWLY, 0));
+	assert_int_equal(report.number, false);
+}
+
 /* What another process keeps of the dead is XRC's alone: an RC QP whose peer died with it is told
  * at its first timeout, here a second, and not after all retries, which would be half a minute. */
 static void other_peers_of_the_dead_are_told(void **state)
@@ -258,6 +272,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(homes_are_killed_in_a_stream, setup, teardown),
 	    cmocka_unit_test_setup_teardown(it_is_opened_while_its_home_changes, setup, teardown),
+	    cmocka_unit_test_setup_teardown(nobody_is_the_next_home_before_the_last_is_done, setup,
+					    teardown),
 	    cmocka_unit_test_setup_teardown(other_peers_of_the_dead_are_told, setup, teardown),
 	};
 

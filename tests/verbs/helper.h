@@ -17,7 +17,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "engine/state.h"
+#include "engine/steer.h"
 #include "live.h"
+#include "verbs/face.h"
 
 enum order_kind {
 	ORDER_OPEN,    /* the domain, with oflags `number` */
@@ -33,6 +36,7 @@ enum order_kind {
 	ORDER_QUERY,   /* it */
 	ORDER_EVENT,   /* the next asynchronous event */
 	ORDER_CLOSE_QP,
+	ORDER_CLOSE_SLOWLY, /* it, which waits for its lane; meanwhile, may another be its home? */
 	ORDER_CLOSE_SRQ,
 	ORDER_CLOSE_DOMAIN,
 	ORDER_CLOSE_ALL, /* that, the QP and the device */
@@ -243,6 +247,56 @@ static inline void do_open_qp(struct stock *stock, uint32_t number, struct repor
 	report->number = stock->qp ? (uint32_t)stock->qp->state : 0;
 }
 
+static inline void *destroy_qp(void *qp)
+{
+	return (void *)(intptr_t)ibv_destroy_qp(qp);
+}
+
+static inline bool has_openings(struct openings *openings)
+{
+	bool has;
+
+	pthread_mutex_lock(&openings->lock);
+	has = !cds_list_empty(&openings->openings);
+	pthread_mutex_unlock(&openings->lock);
+	return has;
+}
+
+/* Whether the QP's mailbox is nobody's: who binds it is the home. */
+static inline bool is_homeless(uint32_t ifindex, uint32_t number)
+{
+	struct mail_address address;
+	int fd;
+
+	mail_address_of_qp(ifindex, number, &address);
+	fd = mail_bind(&address);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static inline void do_close_slowly(struct stock *stock, struct report *report)
+{
+	const struct station *station = station_of(real_qp(stock->qp)->adapter);
+	struct engine *engine = station->engine;
+	uint32_t number = stock->qp->qp_num;
+	struct lane *lane = engine->lanes[steer_lane(number, engine->lane_count)];
+	pthread_t thread;
+	void *error;
+
+	lane_lock(lane);
+	report->error = pthread_create(&thread, NULL, destroy_qp, stock->qp);
+	for (int ms = 0; has_openings(&engine->openings) && ms < PATIENCE_S * 1000; ms++)
+		usleep(1000);
+	usleep(20000); /* it waits for the lane now */
+	report->number = is_homeless(station->info.ifindex, number);
+	lane_unlock(lane);
+	if (!report->error) {
+		pthread_join(thread, &error);
+		report->error = (int)(intptr_t)error;
+	}
+}
+
 static inline void do_event(struct stock *stock, struct report *report)
 {
 	struct ibv_async_event event;
@@ -336,6 +390,9 @@ static inline struct report stock_do(struct stock *stock, const struct order *or
 		break;
 	case ORDER_CLOSE_QP:
 		report.error = ibv_destroy_qp(stock->qp);
+		break;
+	case ORDER_CLOSE_SLOWLY:
+		do_close_slowly(stock, &report);
 		break;
 	case ORDER_CLOSE_SRQ:
 		report.error = close_srq(stock);
