@@ -282,6 +282,7 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	flags |= wire->bth.opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM) ? EXPRESS_IMM : 0;
 	flags |= wire->bth.solicited ? EXPRESS_SOLICITED : 0;
 	express.to = flags << 24;
+	qp->av.is_doubted = false;
 	count(qp, &express, length, 1);
 	owe(qp, express.psn);
 	complete(qp, &express, &target, length, express.psn, now);

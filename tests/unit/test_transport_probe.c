@@ -112,6 +112,49 @@ static void the_way_is_doubted_until_something_new_arrives(void **state)
 	assert_false(pair->b.qp->av.is_doubted);
 }
 
+/* Such a SEND has a shorter way in (express.h). */
+static void a_new_send_ends_doubts_as_well(void **state)
+{
+	struct pair *pair = *state;
+
+	begin(pair, 0);
+	pair->b.qp->av.is_doubted = true;
+	side_post_recv(&pair->b, 1, 0, 4096);
+	side_request(&pair->a, IBV_WR_SEND, 1, 0, 8);
+	pair_run(pair);
+	side_expect(&pair->b, 1, IBV_WC_SUCCESS);
+	assert_false(pair->b.qp->av.is_doubted);
+}
+
+/* A thread that polls looks at the clock before it has the lane's lock; if another has sent
+ * meanwhile, the ACK comes in before the message has left. That is no round trip. */
+static void an_ack_of_before_it_left_says_nothing_about_the_time(void **state)
+{
+	struct pair *pair = *state;
+	const struct rtt *rtt = &pair->a.qp->requester->probe.rtt;
+	uint64_t smoothed, variation, now;
+	uint32_t samples;
+
+	begin(pair, 0);
+	now = pair->now;
+	samples = rtt->samples;
+	smoothed = rtt->smoothed;
+	variation = rtt->variation;
+	pair->now += 1000;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+	side_turn(&pair->a);
+	pair->now = now;
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	assert_int_equal(rtt->samples, samples);
+	assert_int_equal(rtt->smoothed, smoothed);
+	assert_int_equal(rtt->variation, variation);
+	assert_int_equal(rtt->timed_count, 0);
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, 2, 0, 8);
+	pair_run(pair);
+	assert_int_equal(rtt->samples, samples + 1);
+}
+
 /* What left while the one before was still to be answered, or while the way was doubted, is
  * answered in a round that began then. */
 static void a_round_ends_when_all_before_it_is_answered(void **state)
@@ -336,6 +379,8 @@ int main(void)
 	    TEST_OF_STRANGERS(so_it_does_to_another_make),
 	    TEST_OF_STRANGERS(the_oldest_goes_next),
 	    TEST(the_way_is_doubted_until_something_new_arrives),
+	    TEST(a_new_send_ends_doubts_as_well),
+	    TEST(an_ack_of_before_it_left_says_nothing_about_the_time),
 	    TEST(a_round_ends_when_all_before_it_is_answered),
 	    TEST(a_lost_ack_is_asked_for),
 	    TEST_OF_STRANGERS(a_lost_ack_is_asked_for),
