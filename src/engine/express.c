@@ -144,15 +144,12 @@ static bool catch_up_with(struct lane *lane, struct seat *seat, struct express_a
 
 /* What waits for room in a ring leaves, and ACKs that wait for company. False if one of the QPs
  * needs more than that. */
-APART static bool catch_up(struct lane *lane)
+APART WHOLE static bool catch_up_late(struct lane *lane)
 {
 	struct express_acks acks = {.outbox = samehost_outbox(lane->samehost)};
 	struct seat **link = &lane->late;
 	bool is_done = true;
 
-	lane->unanswered = 0;
-	if (!lane->late)
-		return true;
 	while (*link && is_done) {
 		is_done = catch_up_with(lane, *link, &acks);
 		if (transport_is_late((*link)->qp))
@@ -161,6 +158,12 @@ APART static bool catch_up(struct lane *lane)
 			unlink_late(lane, link);
 	}
 	return send_acks(lane, &acks) && is_done;
+}
+
+static bool catch_up(struct lane *lane)
+{
+	lane->unanswered = 0;
+	return !lane->late || catch_up_late(lane);
 }
 
 /* ---- verbs ---- */

@@ -76,31 +76,64 @@ static void acknowledged(struct qp *qp, uint32_t before, uint64_t now)
 	retry_progressed(qp, now);
 }
 
-/* A message that has left, all of it before `limit`, and that nobody is told of. */
-static bool is_quiet(const struct send_wqe *wqe, uint32_t psn, uint32_t limit)
+/* A message that has left, all of it before `limit`. */
+static bool is_plain(const struct send_wqe *wqe, uint32_t psn, uint32_t limit)
 {
-	return wqe->flight == WQE_STARTED && !(wqe->flags & IBV_SEND_SIGNALED) &&
-	       wqe->opcode == IBV_WR_SEND && wqe->first_psn == psn &&
+	return wqe->flight == WQE_STARTED && wqe->opcode == IBV_WR_SEND && wqe->first_psn == psn &&
 	       psn_into(wqe->last_psn, psn) < psn_into(limit, psn);
 }
 
-/* What acknowledge_before() does of such messages, which are most of a stream, is to go past them.
- * What follows the last of them is done as after any. */
-static void skip_quiet(struct qp *qp, uint32_t limit, uint64_t now)
+/* From then on the WQEs before `head` are the next ones'. */
+static void go_past(struct qp *qp, uint32_t una, uint32_t head, bool was_told)
+{
+	qp->requester->una = una;
+	qp->requester->was_told = was_told;
+	atomic_store_explicit(&qp->sq.head, head, memory_order_release);
+}
+
+/* As send_complete() does. */
+static void tell(struct qp *qp, const struct send_wqe *wqe, uint32_t head, uint64_t now)
+{
+	struct cqe cqe = {
+	    .wc = {.wr_id = wqe->wr_id,
+		   .status = IBV_WC_SUCCESS,
+		   .opcode = IBV_WC_SEND,
+		   .byte_len = (uint32_t)wqe->length,
+		   .qp_num = qp->number},
+	    .timestamp = now,
+	};
+
+	go_past(qp, psn_next(wqe->last_psn), head, true);
+	push_completion(qp, qp->send_cq, &cqe, false);
+}
+
+/* What acknowledge_before() does of such messages, which are most of a stream, in a few steps. What
+ * follows the last of them is done as after any. */
+static void retire_plain(struct qp *qp, uint32_t limit, uint64_t now)
 {
 	struct requester *requester = qp->requester;
-	uint32_t una = requester->una, head = sq_head(qp);
+	uint32_t before = requester->una, una = before, head = sq_head(qp);
 
 	if (requester->has_failed || !requester_is_alive(qp) ||
 	    qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND)
 		return;
-	for (; una != limit && is_quiet(sq_wqe(&qp->sq, head), una, limit); head++)
-		una = psn_next(sq_wqe(&qp->sq, head)->last_psn);
-	if (una == requester->una)
+	while (una != limit) {
+		const struct send_wqe *wqe = sq_wqe(&qp->sq, head);
+
+		if (!is_plain(wqe, una, limit))
+			break;
+		una = psn_next(wqe->last_psn);
+		head++;
+		if (!(wqe->flags & IBV_SEND_SIGNALED))
+			continue;
+		tell(qp, wqe, head, now);
+		if (!requester_is_alive(qp)) /* a completion too many */
+			return;
+	}
+	if (una == before)
 		return;
-	requester->una = una;
-	requester->was_told = false; /* from then on the WQEs are the next ones' */
-	atomic_store_explicit(&qp->sq.head, head, memory_order_release);
+	if (una != requester->una)
+		go_past(qp, una, head, false);
 	completer_retire_done(qp, now);
 }
 
@@ -115,7 +148,7 @@ static bool acknowledge_before(struct qp *qp, uint32_t limit, uint64_t now)
 	struct send_wqe *wqe;
 	bool is_whole = true;
 
-	skip_quiet(qp, limit, now);
+	retire_plain(qp, limit, now);
 	while (requester->una != limit && requester_is_alive(qp)) {
 		wqe = head_wqe(qp);
 		is_whole = !is_answered(wqe->opcode);

@@ -138,6 +138,10 @@ struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
 		  uint64_t now);
 
+/* The same for an ACK, whatever else the packet brings. */
+bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
+		      uint64_t now);
+
 /* The same for a packet, however it came: a SEND of one packet that nothing is in the way of. */
 bool express_take_packet(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
 			 uint64_t now);
@@ -165,8 +169,11 @@ bool express_acknowledge(struct qp *qp, struct outbox *outbox);
 bool express_owes(const struct responder *responder);
 uint32_t express_add_ack(struct qp *qp, uint32_t *ack);
 
-/* How many ACKs a record of EXPRESS_MANY brings, and one of them as a record of its own. */
+/* How many ACKs a record of EXPRESS_MANY brings; whose one is, up to where, and as a record of its
+ * own. */
 uint32_t express_count_acks(const struct packet *packet);
+uint32_t express_acked_qpn(const struct packet *packet, uint32_t index);
+uint32_t express_acked_psn(const struct packet *packet, uint32_t index);
 struct express express_ack_at(const struct packet *packet, const struct express *head,
 			      uint32_t index);
 

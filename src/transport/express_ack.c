@@ -23,15 +23,19 @@ bool express_owes(const struct responder *responder)
 	       !responder->job_count && !responder->is_reporting && !responder->owes_sign;
 }
 
+/* What it owes. */
+static uint32_t take(struct qp *qp)
+{
+	qp->responder->is_owed = false;
+	qp->requester->counters.acks_sent++;
+	return qp->responder->answer_psn;
+}
+
 uint32_t express_add_ack(struct qp *qp, uint32_t *ack)
 {
-	struct responder *responder = qp->responder;
-
-	if (!express_owes(responder))
+	if (!express_owes(qp->responder))
 		return 0;
-	*ack = responder->answer_psn;
-	responder->is_owed = false;
-	qp->requester->counters.acks_sent++;
+	*ack = take(qp);
 	return EXPRESS_ACK;
 }
 
@@ -72,14 +76,16 @@ bool express_acks_take(const struct express_acks *acks, const struct qp *qp)
 
 bool express_acks_add(struct express_acks *acks, struct qp *qp)
 {
-	struct express_ack ack = {.to = qp->dest_qpn};
+	struct express_ack ack;
 
 	if (!express_owes(qp->responder) || !acks->outbox->reserve_express)
 		return false;
 	if (!acks->record && !begin(acks, qp))
 		return false;
-	express_add_ack(qp, acks->count ? &ack.ack : &acks->record->ack);
-	if (acks->count)
+	ack = (struct express_ack){.to = qp->dest_qpn, .ack = take(qp)};
+	if (!acks->count)
+		acks->record->ack = ack.ack;
+	else
 		memcpy((uint8_t *)acks->record + size_of(acks->count), &ack, sizeof(ack));
 	acks->count++;
 	qp->requester->counters.sent_packets++;
@@ -100,6 +106,24 @@ uint32_t express_count_acks(const struct packet *packet)
 {
 	return 1 +
 	       (uint32_t)((packet->length - sizeof(struct express)) / sizeof(struct express_ack));
+}
+
+uint32_t express_acked_qpn(const struct packet *packet, uint32_t index)
+{
+	uint32_t to;
+
+	memcpy(&to, packet->bth + (index ? size_of(index) : 0), sizeof(to));
+	return to & 0xffffff;
+}
+
+uint32_t express_acked_psn(const struct packet *packet, uint32_t index)
+{
+	size_t at = index ? size_of(index) + offsetof(struct express_ack, ack)
+			  : offsetof(struct express, ack);
+	uint32_t psn;
+
+	memcpy(&psn, packet->bth + at, sizeof(psn));
+	return psn;
 }
 
 struct express express_ack_at(const struct packet *packet, const struct express *head,

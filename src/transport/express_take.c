@@ -206,6 +206,14 @@ static void complete(struct qp *qp, const struct express *express, const struct 
 	push_completion(qp, qp->recv_cq, &cqe, flags & EXPRESS_SOLICITED);
 }
 
+static void count_ack(const struct qp *qp)
+{
+	struct transport_counters *counters = &qp->requester->counters;
+
+	counters->received_packets++;
+	counters->received_bytes += opcode_get(OP_ACKNOWLEDGE)->header_bytes;
+}
+
 static void count(struct qp *qp, const struct express *express, uint32_t length, uint32_t packets)
 {
 	struct transport_counters *counters = &qp->requester->counters;
@@ -216,10 +224,18 @@ static void count(struct qp *qp, const struct express *express, uint32_t length,
 		counters->received_bytes +=
 		    express_packet_bytes(length, packets, flags & EXPRESS_IMM);
 	}
-	if (flags & EXPRESS_ACK) {
-		counters->received_packets++;
-		counters->received_bytes += opcode_get(OP_ACKNOWLEDGE)->header_bytes;
-	}
+	if (flags & EXPRESS_ACK)
+		count_ack(qp);
+}
+
+WHOLE bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
+			    uint64_t now)
+{
+	if (!is_welcome(qp, &packet->sgid, &packet->dgid, pkey) || !can_acknowledge(qp, psn))
+		return false;
+	count_ack(qp);
+	acknowledge(qp, psn, now);
+	return true;
 }
 
 static bool has_target(struct qp *qp, const struct express *express, uint32_t length,

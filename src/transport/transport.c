@@ -231,8 +231,7 @@ static void receive_multicast(struct qp *qp, void *data)
 		receive(qp, multicast->packet, multicast->wire, multicast->now, multicast->outbox);
 }
 
-/* Of the ACKs of a record, where the one at hand is that many behind. */
-enum { FETCH_NEAR = 3, FETCH_FAR = 6, FETCH_ENTRY = 12, FETCH_ROOM = 8 };
+enum { FETCH_AHEAD = 3 }; /* ACKs of a record, what they point to */
 
 static bool is_reset(const struct qp *qp)
 {
@@ -251,31 +250,27 @@ static bool is_for(const struct qp *qp, const struct glance *glance)
 	return qp && !is_reset(qp) && qp->lane == glance->lane;
 }
 
-static uint32_t acked_qpn(const struct packet *packet, const struct express *head, uint32_t index)
+/* Whose these ACKs are. One after another each of them would wait for its entry in the table, and
+ * then for its QP. */
+static void find_acked(struct adapter *adapter, const struct packet *packet, uint32_t count,
+		       struct qp **qps)
 {
-	struct express express = express_ack_at(packet, head, index);
-
-	return express_qpn(&express);
+	for (uint32_t i = 0; i < count; i++)
+		adapter_fetch_qp(adapter, express_acked_qpn(packet, i));
+	for (uint32_t i = 0; i < count; i++) {
+		qps[i] = adapter_find_qp(adapter, express_acked_qpn(packet, i));
+		if (qps[i])
+			express_fetch_qp(qps[i]);
+	}
 }
 
-/* What these ACKs will look at, as far as there are so many: the QP's entry in the table, the QP,
- * and when that is there, what it points to. */
-static void fetch_ahead(struct adapter *adapter, const struct packet *packet,
-			const struct express *head, uint32_t entry, struct qp **qps,
-			const struct glance *glance)
+/* NULL if it is none of the lane's. */
+static struct qp *fetch_acked(struct qp *qp, const struct glance *glance)
 {
-	uint32_t count = express_count_acks(packet);
-	uint32_t far = entry - (FETCH_ENTRY - FETCH_FAR), near = entry - (FETCH_ENTRY - FETCH_NEAR);
-
-	if (entry < count)
-		adapter_fetch_qp(adapter, acked_qpn(packet, head, entry));
-	if (far < count) {
-		qps[far % FETCH_ROOM] = adapter_find_qp(adapter, acked_qpn(packet, head, far));
-		if (qps[far % FETCH_ROOM])
-			express_fetch_qp(qps[far % FETCH_ROOM]);
-	}
-	if (near < count && is_for(qps[near % FETCH_ROOM], glance))
-		express_fetch_sent(qps[near % FETCH_ROOM]);
+	if (!is_for(qp, glance))
+		return NULL;
+	express_fetch_sent(qp);
+	return qp;
 }
 
 /* What such an ACK leaves for later: the rest, which is in flight, or waits for room. */
@@ -284,26 +279,33 @@ static bool has_left_over(const struct qp *qp)
 	return transport_is_untimed(qp) || transport_waits(qp);
 }
 
+static bool glance_at_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
+			  const struct glance *glance)
+{
+	if (!qp || !express_take_ack(qp, packet, pkey, psn, glance->now))
+		return false;
+	if (has_left_over(qp))
+		glance->taken(qp, glance->data);
+	return true;
+}
+
 APART static bool glance_at_acks(struct adapter *adapter, const struct packet *packet,
-				 const struct express *head, const struct glance *glance)
+				 uint16_t pkey, const struct glance *glance)
 {
 	uint32_t count = express_count_acks(packet);
-	struct qp *qps[FETCH_ROOM];
+	struct qp *qps[EXPRESS_ACKS];
 
-	for (uint32_t entry = 0; entry < count + FETCH_ENTRY; entry++) {
-		uint32_t here = entry - FETCH_ENTRY;
-		struct express one;
-		struct qp *qp;
+	if (count > EXPRESS_ACKS)
+		return false;
+	find_acked(adapter, packet, count, qps);
+	for (uint32_t i = 0; i < count + FETCH_AHEAD; i++) {
+		uint32_t here = i - FETCH_AHEAD;
 
-		fetch_ahead(adapter, packet, head, entry, qps, glance);
-		if (here >= count)
-			continue;
-		qp = qps[here % FETCH_ROOM];
-		one = express_ack_at(packet, head, here);
-		if (!is_for(qp, glance) || !express_take(qp, packet, &one, glance->now))
+		if (i < count)
+			qps[i] = fetch_acked(qps[i], glance);
+		if (here < count && !glance_at_ack(qps[here], packet, pkey,
+						   express_acked_psn(packet, here), glance))
 			return false;
-		if (has_left_over(qp))
-			glance->taken(qp, glance->data);
 	}
 	return true;
 }
@@ -319,7 +321,7 @@ APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *
 		return false;
 	memcpy(&head, packet->bth, sizeof(head));
 	if (express_flags(&head) & EXPRESS_MANY)
-		return glance_at_acks(adapter, packet, &head, glance);
+		return glance_at_acks(adapter, packet, head.pkey, glance);
 	qp = adapter_find_qp(adapter, express_qpn(&head));
 	if (!is_for(qp, glance) || !express_take(qp, packet, &head, glance->now))
 		return false;

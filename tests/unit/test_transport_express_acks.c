@@ -65,24 +65,31 @@ static void note(struct qp *qp, void *data)
 	told[told_count++] = qp;
 }
 
-/* The ACK of each one's first message. */
-static bool acknowledge(void)
+/* `count` ACKs of each one's first message in turn. */
+static bool acknowledge_so_many(int count)
 {
 	struct {
 		struct express head;
-		struct express_ack acks[MANY - 1];
+		struct express_ack acks[EXPRESS_ACKS];
 	} record = {.head = {.ack = pair->a.psn, .pkey = senders[0].qp->pkey}};
 	struct packet packet = {.bth = (const uint8_t *)&record,
-				.length = sizeof(record),
+				.length = sizeof(record.head) +
+					  (size_t)(count - 1) * sizeof(record.acks[0]),
 				.is_express = true,
 				.sgid = pair->b.gid,
 				.dgid = pair->a.gid};
 	struct glance glance = {.now = pair->now, .taken = note};
 
 	record.head.to = senders[0].qp->number | (EXPRESS_ACK | EXPRESS_MANY) << 24;
-	for (int i = 1; i < MANY; i++)
-		record.acks[i - 1] = (struct express_ack){senders[i].qp->number, pair->a.psn};
+	for (int i = 1; i < count; i++)
+		record.acks[i - 1] =
+		    (struct express_ack){senders[i % MANY].qp->number, pair->a.psn};
 	return transport_glance(&pair->a.adapter, &packet, &glance);
+}
+
+static bool acknowledge(void)
+{
+	return acknowledge_so_many(MANY);
 }
 
 static void expect_first(int count)
@@ -141,14 +148,35 @@ static void one_of_another_lane_ends_it(void **state)
 	expect_first(20);
 }
 
+/* Nobody sends those, and there is no room to look ahead at them. */
+static void more_than_a_record_has_are_left_alone(void **state)
+{
+	post_all();
+	assert_false(acknowledge_so_many(EXPRESS_ACKS + 1));
+	side_expect_none(&pair->a);
+	assert_true(acknowledge());
+	expect_first(MANY);
+}
+
+static void the_last_of_a_full_record_ends_it(void **state)
+{
+	post_all();
+	assert_false(acknowledge_so_many(EXPRESS_ACKS)); /* from MANY on they are duplicates */
+	expect_first(MANY);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-	    TEST(each_completes_in_its_turn),	  TEST(what_is_still_in_flight_is_told_of),
-	    TEST(what_waits_for_room_is_told_of), TEST(one_of_a_queue_pair_that_was_reset_ends_it),
+	    TEST(each_completes_in_its_turn),
+	    TEST(what_is_still_in_flight_is_told_of),
+	    TEST(what_waits_for_room_is_told_of),
+	    TEST(one_of_a_queue_pair_that_was_reset_ends_it),
 	    TEST(one_of_another_lane_ends_it),
+	    TEST(more_than_a_record_has_are_left_alone),
+	    TEST(the_last_of_a_full_record_ends_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

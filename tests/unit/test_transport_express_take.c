@@ -348,6 +348,34 @@ static void a_full_cq_ends_the_qp(void **state)
 	pair_free(pair);
 }
 
+/* One ACK of four messages, two of which find room, and a fifth behind them: it is flushed with the
+ * fourth, and nothing is taken back. */
+static void a_full_cq_ends_the_qp_of_who_is_told(void **state)
+{
+	struct pair_options options = *express_options();
+	struct pair *pair;
+
+	(void)state;
+	options.cqe = 2;
+	pair = acquainted(&options);
+	for (uint64_t i = 1; i < 5; i++) {
+		receive(pair, i);
+		send(pair, i);
+		pair_deliver(pair);
+		side_expect(&pair->b, i, IBV_WC_SUCCESS);
+	}
+	assert_true(express_acknowledge(pair->b.qp, &pair->b.outbox));
+	receive(pair, 5);
+	send(pair, 5);
+	pair_deliver(pair); /* and no turn, which would flush once more */
+	assert_true(side_had_event(&pair->a, IBV_EVENT_CQ_ERR));
+	assert_true(side_had_event(&pair->a, IBV_EVENT_QP_FATAL));
+	assert_int_equal(atomic_load(&pair->a.qp->state), IBV_QPS_ERR);
+	assert_int_equal(sq_head(pair->a.qp), sq_tail(pair->a.qp));
+	assert_int_equal(pair->a.qp->requester->una, pair->a.qp->requester->end);
+	pair_free(pair);
+}
+
 static void in_the_middle_of_it_the_qp_ends(void **state)
 {
 	struct pair *pair = *state;
@@ -744,6 +772,7 @@ int main(void)
 	    cmocka_unit_test(of_a_shared_queue_one_whose_memory_is_gone_is_spent_too),
 #endif
 	    cmocka_unit_test(a_full_cq_ends_the_qp),
+	    cmocka_unit_test(a_full_cq_ends_the_qp_of_who_is_told),
 	    express_test(in_the_middle_of_it_the_qp_ends),
 	    express_test(sqd_waits_for_what_is_under_way),
 	    express_test(solicited_events),
