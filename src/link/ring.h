@@ -134,6 +134,20 @@ static inline void ring_go_back(struct ring_consumer *consumer, struct ring_plac
 	consumer->is_broken = false; /* what is, will be found so again */
 }
 
+/*
+ * Makes the line of a record that was just taken the consumer's alone, by writing in it what stands
+ * there. A line that both have a copy of is not had any sooner by the producer for asking ahead, as
+ * it seems to have it; one that only the consumer has is. For records of a stream: the write itself
+ * takes as long as the line's way. Before ring_release().
+ */
+static inline void ring_claim(struct ring_consumer *consumer, struct ring_place place)
+{
+	struct ring_slot *slot = &consumer->memory->slots[place.head % RING_SLOTS];
+	unsigned int word = atomic_load_explicit(&slot->word, memory_order_relaxed);
+
+	atomic_store_explicit(&slot->word, word, memory_order_relaxed);
+}
+
 /* Which lap of the ring a position is of, as a word says it; zeroed memory has no record of the
  * first one. */
 static inline uint32_t ring_lap(uint32_t position)

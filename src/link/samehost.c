@@ -368,7 +368,8 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 	return count;
 }
 
-/* What is not accepted stays. */
+/* What is not accepted stays. Of several at a time the first is not claimed: one that comes alone
+ * may have somebody wait for the answer, and to write in its line takes as long as its way here. */
 static unsigned int glance(struct channel *channel, samehost_accept accept, void *data,
 			   enum samehost_taken *last)
 {
@@ -384,6 +385,8 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 			channel->packet.bth = bytes;
 			channel->packet.length = length;
 			channel->packet.is_express = true;
+			if (count)
+				ring_claim(&channel->in, before);
 			*last = accept(&channel->packet, channel->owner, data);
 			if (*last == SAMEHOST_TAKEN)
 				continue;

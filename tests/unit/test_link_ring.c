@@ -74,9 +74,10 @@ static bool put(uint32_t n)
 	return true;
 }
 
-/* False when there is nothing. */
+/* False when there is nothing. Some of them are claimed. */
 static bool get(uint32_t n)
 {
+	struct ring_place before = ring_place(&consumer);
 	const void *bytes;
 	size_t length;
 	uint32_t found;
@@ -84,6 +85,8 @@ static bool get(uint32_t n)
 
 	if (kind == RING_NONE)
 		return false;
+	if (n % 3)
+		ring_claim(&consumer, before);
 	assert_int_equal(kind, size_of(n) > RING_INLINE_BYTES ? RING_BULK : RING_INLINE);
 	assert_int_equal(length, size_of(n));
 	memcpy(&found, bytes, sizeof(found));
@@ -213,6 +216,26 @@ static void what_was_taken_is_there_again_after_going_back(void **state)
 		assert_true(ring_is_empty(&consumer));
 		ring_go_back(&consumer, before);
 		assert_false(ring_is_empty(&consumer));
+		assert_true(get(n));
+	}
+}
+
+static void what_was_claimed_is_the_same_after_going_back(void **state)
+{
+	const void *bytes;
+	size_t length;
+
+	(void)state;
+	for (uint32_t n = 0; n < RECORDS / 10; n++) {
+		struct ring_place before = ring_place(&consumer);
+		struct ring_slot slot;
+
+		assert_true(put(n));
+		memcpy(&slot, &memory->slots[before.head % RING_SLOTS], sizeof(slot));
+		assert_int_not_equal(ring_take(&consumer, &bytes, &length), RING_NONE);
+		ring_claim(&consumer, before);
+		assert_memory_equal(&slot, &memory->slots[before.head % RING_SLOTS], sizeof(slot));
+		ring_go_back(&consumer, before);
 		assert_true(get(n));
 	}
 }
@@ -504,6 +527,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(the_bell_rings_once_for_each_sleep, make, unmake),
 	    cmocka_unit_test_setup_teardown(earlier_bytes_are_no_record, make, unmake),
 	    cmocka_unit_test_setup_teardown(what_was_taken_is_there_again_after_going_back, make,
+					    unmake),
+	    cmocka_unit_test_setup_teardown(what_was_claimed_is_the_same_after_going_back, make,
 					    unmake),
 	    cmocka_unit_test(nonsense_breaks_the_ring),
 	    cmocka_unit_test(packets_of_the_host_take_the_channel),
