@@ -81,7 +81,7 @@ static void serve(int ready)
 {
 	struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1};
 	struct rdma_cm_event *event;
-	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_id *listener = NULL, *id;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	channel = rdma_create_event_channel();

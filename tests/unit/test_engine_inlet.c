@@ -159,7 +159,7 @@ static void inlet_open(struct inlet_test *t)
 	assert_non_null(t->lane);
 	memset(t->lane, 0, sizeof(*t->lane));
 	t->lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	atomic_init(&t->lane->call_fd, -1);
+	t->lane->call_fd = -1;
 	CDS_INIT_LIST_HEAD(&t->lane->sources);
 	assert_int_equal(udp_link_open(0, &t->lane->link), 0);
 	t->source = (struct source){.fd = t->host.group[1], .gid = t->host.gid};
