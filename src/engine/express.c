@@ -11,6 +11,7 @@
 #include "device/qp.h"
 #include "engine/express.h"
 #include "engine/lane.h"
+#include "engine/plain.h"
 #include "engine/progress.h"
 #include "engine/reachable.h"
 #include "link/samehost.h"
@@ -280,22 +281,37 @@ static struct ibv_send_wr *reach(struct lane *lane, struct qp *qp, struct ibv_se
 	return wr;
 }
 
+/* One alone, to another host. */
+static bool is_plain(const struct lane *lane, const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return wr && !wr->next && !is_reach(wr) && !samehost_is_local(lane->samehost, &qp->av);
+}
+
+/* To a QP of this host. What is for another one, and behind what is in flight, waits in the queue
+ * as if a ring were full: the next turn sends all that has come together by then. */
+static struct ibv_send_wr *send_here(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
+				     bool *needs_doorbell)
+{
+	struct qp *peer = find_peer(lane, seat->qp);
+
+	if (peer)
+		return execute(lane, seat->qp, peer, wr);
+	if (is_reach(wr))
+		wr = reach(lane, seat->qp, wr, needs_doorbell);
+	return wr ? send_record(lane, seat, wr, needs_doorbell) : NULL;
+}
+
 WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				       bool *needs_doorbell)
 {
-	struct qp *peer;
-
 	*needs_doorbell = true;
 	if (!is_on(lane) || !lane_trylock(lane))
 		return wr;
 	*needs_doorbell = false;
-	peer = find_peer(lane, seat->qp);
-	if (peer)
-		wr = execute(lane, seat->qp, peer, wr);
-	else if (is_reach(wr))
-		wr = reach(lane, seat->qp, wr, needs_doorbell);
-	if (!peer && wr)
-		wr = send_record(lane, seat, wr, needs_doorbell);
+	if (is_plain(lane, seat->qp, wr) && plain_send(lane, seat, wr))
+		wr = NULL;
+	else
+		wr = send_here(lane, seat, wr, needs_doorbell);
 	*needs_doorbell |= wr || lane->ready || samehost_has_own_news(lane->samehost);
 	let_go(lane);
 	*needs_doorbell |= has_missed(lane); /* before that, too */

@@ -72,7 +72,7 @@ static void take_due(struct lane *lane, uint64_t now)
 	}
 }
 
-static void flush(struct lane *lane, uint64_t now)
+void lane_flush(struct lane *lane, uint64_t now)
 {
 	bool has_room = samehost_flush(lane->samehost);
 
@@ -117,14 +117,14 @@ static bool run_once(struct lane *lane, uint64_t now)
 	if (timer_first(&lane->timers) <= now)
 		take_due(lane, now);
 	if (lane->flush_at <= now)
-		flush(lane, now);
+		lane_flush(lane, now);
 	if (lane_is_runnable(lane)) {
 		run_ready(lane, now);
-		flush(lane, now);
+		lane_flush(lane, now);
 		return true;
 	}
 	if (lane->flush_at == UINT64_MAX)
-		flush(lane, now); /* what was answered on a packet's way in: a NAK */
+		lane_flush(lane, now); /* what was answered on a packet's way in: a NAK */
 	return false;
 }
 

@@ -48,6 +48,9 @@ static inline bool lane_is_runnable(const struct lane *lane)
  * done. */
 bool lane_run(struct lane *lane, uint64_t now);
 
+/* What is staged leaves, or waits for room in a socket. */
+void lane_flush(struct lane *lane, uint64_t now);
+
 /* One of these, after a look at all sockets and at shared memory: by the lane's thread, or who sees
  * to it that nothing is left. The number of packets that were waiting. */
 unsigned int lane_turn(struct lane *lane, bool is_thread);

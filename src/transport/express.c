@@ -86,6 +86,15 @@ static bool load(const struct qp *qp, const struct ibv_sge *sge, bool is_inline,
 	return (place || is_inline) && !memory_load(to, place, sge->length);
 }
 
+bool express_gather_sum(const struct qp *qp, const struct ibv_sge *sge, uint8_t *to, uint32_t *sum)
+{
+	struct mr_memo *memo = &qp->adapter->mr_memos[qp->lane].sends;
+	const char *place =
+	    mr_place(qp->adapter, memo, qp->pd, sge->lkey, sge->addr, sge->length, 0);
+
+	return place && !memory_load_sum(to, place, sge->length, sum);
+}
+
 bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to)
 {
 	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
@@ -106,9 +115,8 @@ enum step {
 	STEP_STUCK, /* the general path knows what to do */
 };
 
-/* As the general path would post it, but for inline data. */
-static void keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
-		 struct send_wqe *wqe)
+void express_keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+		  struct send_wqe *wqe)
 {
 	wqe->wr_id = wr->wr_id;
 	wqe->length = length;
@@ -129,7 +137,7 @@ static enum step queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len
 
 	if (wr->send_flags & IBV_SEND_INLINE && !express_gather(qp, wr, (uint8_t *)wqe->data))
 		return STEP_STUCK;
-	keep(qp, wr, length, wqe);
+	express_keep(qp, wr, length, wqe);
 	qp->sq.next++;
 	return STEP_WAITS;
 }
@@ -238,7 +246,7 @@ static enum step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 		return STEP_STUCK;
 	}
 	leave(qp, express, wr->send_flags, has_imm, wr->imm_data, length, outbox);
-	keep(qp, wr, length, wqe);
+	express_keep(qp, wr, length, wqe);
 	qp->sq.next++;
 	sent(qp, wqe, length, has_imm);
 	return STEP_SENT;

@@ -30,6 +30,7 @@ struct adapter;
 struct qp;
 struct responder;
 struct send_queue;
+struct send_wqe;
 struct wire_packet;
 
 enum {
@@ -138,13 +139,16 @@ struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
 		  uint64_t now);
 
-/* The same for an ACK, whatever else the packet brings. */
+/* The same for an ACK, whatever else the record brings. */
 bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
 		      uint64_t now);
 
-/* The same for a packet, however it came: a SEND of one packet that nothing is in the way of. */
-bool express_take_packet(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
-			 uint64_t now);
+/* The same for packets, however they came, that a record could have been: a SEND of one packet, an
+ * ACK (plain.h). */
+bool express_take_packet(struct qp *qp, const struct packet *packet, const struct express *express,
+			 const uint8_t *payload, uint32_t length, uint64_t now);
+bool express_take_packet_ack(struct qp *qp, const struct packet *packet,
+			     const struct express *express, uint64_t now);
 
 /*
  * ACKs that are owed, of several QPs in a record: begun by zeros and an outbox. While
@@ -187,6 +191,13 @@ bool express_has_room(const struct send_queue *sq);
 
 /* Its payload; false if there is something to say about a key or an address. */
 bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to);
+
+/* The same of one element, *sum going on over it (memory_load_sum()). */
+bool express_gather_sum(const struct qp *qp, const struct ibv_sge *sge, uint8_t *to, uint32_t *sum);
+
+/* Writes it down as the general path would post it, but for inline data and PSNs. */
+void express_keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+		  struct send_wqe *wqe);
 
 /* The packets that a record stands for: an ACK, those of a request. False if it has none such. */
 bool express_ack_packet(const struct express *express, struct wire_packet *wire);

@@ -61,7 +61,7 @@ static bool is_between(const struct qp *qp, const union ibv_gid *sgid, const uni
 static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
 		       uint16_t pkey)
 {
-	return is_between(qp, sgid, dgid, pkey) && is_receiving(qp) && qp->has_communicated;
+	return is_receiving(qp) && is_between(qp, sgid, dgid, pkey) && qp->has_communicated;
 }
 
 /* It is for something in flight, of which nothing is answered with data, and all of it completes.
@@ -272,36 +272,31 @@ static bool is_cut_alike(const struct qp *qp, const struct express *express, uin
 	       (express->mtu == qp->mtu || (length <= express->mtu && length <= qp->mtu));
 }
 
-/* A packet that a record could have been: the same checks, the same end. */
-static bool is_plain_send(const struct wire_packet *wire)
+bool express_take_packet(struct qp *qp, const struct packet *packet, const struct express *express,
+			 const uint8_t *payload, uint32_t length, uint64_t now)
 {
-	uint8_t opcode = wire->bth.opcode;
-
-	return (opcode == (TRANSPORT_RC | OP_SEND_ONLY) ||
-		opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM)) &&
-	       wire->bth.ack_req && !wire->bth.fecn && !wire->bth.becn;
-}
-
-bool express_take_packet(struct qp *qp, const struct packet *packet, const struct wire_packet *wire,
-			 uint64_t now)
-{
-	struct express express = {
-	    .psn = wire->bth.psn, .imm = htobe32(wire->imm), .pkey = wire->bth.pkey};
-	uint32_t length = wire->payload_length, flags = EXPRESS_MESSAGE;
 	struct target target;
 
 	clear(&target);
-	if (!is_plain_send(wire) || !is_packet(qp, length) ||
-	    !is_welcome(qp, &packet->sgid, &packet->dgid, wire->bth.pkey) ||
-	    !has_target(qp, &express, length, &target) || !fill(qp, &target, wire->payload))
+	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey) ||
+	    !is_packet(qp, length) || !has_target(qp, express, length, &target) ||
+	    !fill(qp, &target, payload))
 		return false;
-	flags |= wire->bth.opcode == (TRANSPORT_RC | OP_SEND_ONLY_IMM) ? EXPRESS_IMM : 0;
-	flags |= wire->bth.solicited ? EXPRESS_SOLICITED : 0;
-	express.to = flags << 24;
 	qp->av.is_doubted = false;
-	count(qp, &express, length, 1);
-	owe(qp, express.psn);
-	complete(qp, &express, &target, length, express.psn, now);
+	count(qp, express, length, 1);
+	owe(qp, express->psn);
+	complete(qp, express, &target, length, express->psn, now);
+	return true;
+}
+
+bool express_take_packet_ack(struct qp *qp, const struct packet *packet,
+			     const struct express *express, uint64_t now)
+{
+	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey) ||
+	    !can_acknowledge(qp, express->psn))
+		return false;
+	count_ack(qp);
+	completer_acknowledge(qp, express->psn, now);
 	return true;
 }
 

@@ -13,6 +13,7 @@
 #include "transport/completion.h"
 #include "transport/express.h"
 #include "transport/fetch.h"
+#include "transport/plain.h"
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
@@ -429,10 +430,7 @@ static struct qp *receive_single(struct adapter *adapter, const struct packet *p
 		atomic_fetch_add_explicit(&adapter->no_qp, 1, memory_order_relaxed);
 		return NULL;
 	}
-	if (express_take_packet(qp, packet, &wire, now))
-		adapter->host->schedule(adapter, qp);
-	else
-		receive(qp, packet, &wire, now, outbox);
+	receive(qp, packet, &wire, now, outbox);
 	return qp;
 }
 
@@ -458,11 +456,16 @@ static struct qp *receive_train(struct adapter *adapter, const struct packet *pa
 struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 			     struct outbox *outbox)
 {
+	struct qp *qp;
+
 	if (packet->is_express)
 		return receive_express(adapter, packet, now, outbox);
-	if (packet->length >= BTH_BYTES && opcode_is_middle(packet->bth[0]))
+	if (packet->length < BTH_BYTES)
+		return receive_single(adapter, packet, now, outbox);
+	if (opcode_is_middle(packet->bth[0]))
 		return receive_train(adapter, packet, now, outbox);
-	return receive_single(adapter, packet, now, outbox);
+	qp = plain_take(adapter, packet, now);
+	return qp ? qp : receive_single(adapter, packet, now, outbox);
 }
 
 void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,

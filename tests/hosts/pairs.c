@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pairs COUNT [stream | poll | fork]: so many processes of each of two hosts (VERBATIM_TEST_HOSTS,
- * tests/verbs/helper.h), which send each other messages until each has sockets that are connected
- * to its peer, a path and an inlet, and then a while by those. Each message is looked at, and no
- * packet may have had a wrong ICRC. They sleep for their completions, since several that poll on
- * two cores take milliseconds a message, unless told to `poll`.
+ * pairs COUNT [stream | poll | threads | fork]: so many processes of each of two hosts
+ * (VERBATIM_TEST_HOSTS, tests/verbs/helper.h), which send each other messages until each has
+ * sockets that are connected to its peer, a path and an inlet, and then a while by those. Each
+ * message is looked at, and no packet may have had a wrong ICRC. They sleep for their completions,
+ * since several that poll on two cores take milliseconds a message, unless told to `poll`. With
+ * `threads` they are so many threads of one process of each host, which poll; on a busy machine
+ * that is slow, so these need not have their sockets. A cancellation is pending all the time.
  *
  * The environment's CHANGE is a command that is run amid the messages; who loses his sockets by it
  * has to get them again. With `fork` each process of the first host forks then: the child has none
@@ -29,6 +31,7 @@ enum {
 	SENDS = 8,
 	MEMORY = (RECVS + SENDS) * SLOT,
 	SETTLED = 1000, /* messages by connected sockets */
+	BEGUN = 200,	/* enough for one to be opened */
 	LOOK_EVERY = 16,
 	PATIENCE_MS = 40000,
 };
@@ -50,14 +53,14 @@ struct message {
 static struct pair *pairs; /* all processes have them in common */
 static int lines[2 * PAIRS_MAX][SIDES];
 static uint32_t pair_count;
-static bool is_stream, is_polling, is_forking;
+static bool is_stream, is_polling, has_threads, is_forking;
+static enum side side;
 
 /* ---- one side of a pair ---- */
 
-static struct pair *pair;
-static enum side side;
-static struct ibv_comp_channel *channel;
-static struct end own;
+static _Thread_local struct pair *pair;
+static _Thread_local struct ibv_comp_channel *channel;
+static _Thread_local struct end own;
 
 static void *slot(uint32_t index)
 {
@@ -188,9 +191,13 @@ static void look_at_sockets(void)
 {
 	struct lane *lane = qp_of(own.qp)->seat->lane;
 
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* this is no verb */
 	lane_lock(lane);
 	pair->has_sockets[side] = lane->inlet.parent && has_path(&lane->link->paths);
 	lane_unlock(lane);
+	pthread_setcancelstate(before, &before);
 }
 
 static bool is_connected_udp(int fd)
@@ -287,38 +294,70 @@ static void be_far(void)
 	}
 }
 
-static void close_all_of_it(void)
+static void close_end(void)
 {
 	assert_int_equal(ibv_destroy_qp(own.qp), 0);
 	assert_int_equal(ibv_destroy_cq(own.cq), 0);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 	assert_int_equal(ibv_dereg_mr(own.mr), 0);
 	free(own.buffer);
-	assert_int_equal(live_close(NULL), 0);
+}
+
+static pid_t be_end(uint32_t index)
+{
+	int line = lines[index][side], before;
+	pid_t child = 0;
+
+	pair = pairs + index;
+	make_end();
+	connect_end(swap(line, own.qp->qp_num));
+	swap(line, 0);
+	if (has_threads)
+		pthread_cancel(pthread_self()); /* no verb of a message is a cancellation point */
+	if (side == NEAR)
+		child = be_near();
+	else
+		be_far();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	swap(line, 0); /* the other may have to be told again that its last message has come */
+	close_end();
+	return child;
+}
+
+static void *thread_main(void *index)
+{
+	be_end((uint32_t)(uintptr_t)index);
+	return NULL;
+}
+
+static void be_all_ends(void)
+{
+	pthread_t threads[PAIRS_MAX];
+
+	for (uint32_t i = 0; i < pair_count; i++)
+		assert_int_equal(
+		    pthread_create(&threads[i], NULL, thread_main, (void *)(uintptr_t)i), 0);
+	for (uint32_t i = 0; i < pair_count; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
 /* It does not return. */
 static void side_main(uint32_t index, enum side which)
 {
-	int line = lines[index][which], status = 0;
 	struct udp_counters counters;
 	pid_t child = 0;
+	int status = 0;
 
 	alarm(60);
-	pair = pairs + index;
 	side = which;
 	assert_int_equal(open_host(which == FAR), 0);
-	make_end();
-	connect_end(swap(line, own.qp->qp_num));
-	swap(line, 0);
-	if (which == NEAR)
-		child = be_near();
+	if (has_threads)
+		be_all_ends();
 	else
-		be_far();
-	swap(line, 0); /* the other may have to be told again that its last message has come */
+		child = be_end(index);
 	engine_link_counters(&counters);
 	assert_int_equal(counters.bad_icrc, 0);
-	close_all_of_it();
+	assert_int_equal(live_close(NULL), 0);
 	if (child)
 		assert_int_equal(waitpid(child, &status, 0), child);
 	exit(status != 0);
@@ -346,7 +385,7 @@ static void make_pairs(void)
 	assert_ptr_not_equal(pairs, MAP_FAILED);
 	for (uint32_t i = 0; i < 2 * pair_count; i++)
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, lines[i]), 0);
-	for (uint32_t i = 0; i < pair_count; i++) {
+	for (uint32_t i = 0; i < (has_threads ? 1 : pair_count); i++) {
 		start_side(i, NEAR);
 		start_side(i, FAR);
 		if (is_forking)
@@ -368,10 +407,10 @@ static void watch_sides(int flags)
 	}
 }
 
-static bool has_all(const uint32_t *before, uint32_t first, bool has_sockets)
+static bool has_all(const uint32_t *before, uint32_t first, uint32_t count, bool has_sockets)
 {
 	for (uint32_t i = first; i < first + pair_count; i++)
-		if (pairs[i].messages < before[i] + SETTLED ||
+		if (pairs[i].messages < before[i] + count ||
 		    (has_sockets && !(pairs[i].has_sockets[NEAR] && pairs[i].has_sockets[FAR])))
 			return false;
 	return true;
@@ -384,15 +423,15 @@ static void show(uint32_t first)
 		       pairs[i].messages, pairs[i].has_sockets[NEAR], pairs[i].has_sockets[FAR]);
 }
 
-/* Until each pair of `pair_count` has had so many messages more, and has connected sockets. */
-static void await_messages(uint32_t first, bool has_sockets)
+/* Until each pair of `pair_count` has had `count` messages more, and has connected sockets. */
+static void await_messages(uint32_t first, uint32_t count, bool has_sockets)
 {
 	double end = seconds() + PATIENCE_MS / 1000;
 	uint32_t before[2 * PAIRS_MAX];
 
 	for (uint32_t i = 0; i < 2 * PAIRS_MAX; i++)
 		before[i] = pairs[i].messages;
-	while (!has_all(before, first, has_sockets)) {
+	while (!has_all(before, first, count, has_sockets)) {
 		watch_sides(WNOHANG);
 		if (seconds() > end) {
 			show(first);
@@ -404,8 +443,8 @@ static void await_messages(uint32_t first, bool has_sockets)
 
 static void await_sockets(uint32_t first)
 {
-	await_messages(first, true);
-	await_messages(first, false);
+	await_messages(first, SETTLED, true);
+	await_messages(first, SETTLED, false);
 }
 
 static void change(void)
@@ -415,7 +454,7 @@ static void change(void)
 	if (!command)
 		return;
 	assert_int_equal(system(command), 0);
-	await_messages(0, false);
+	await_messages(0, SETTLED, false);
 	await_sockets(0);
 }
 
@@ -433,7 +472,7 @@ static void have_children(void)
 	await_sockets(0);
 	end_pairs(0);
 	usleep(200000); /* their devices are closed */
-	await_messages(pair_count, true);
+	await_messages(pair_count, SETTLED, true);
 	end_pairs(pair_count);
 }
 
@@ -443,15 +482,19 @@ int main(int argc, char **argv)
 
 	pair_count = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
 	is_stream = strcmp(how, "stream") == 0;
-	is_polling = strcmp(how, "poll") == 0;
+	has_threads = strcmp(how, "threads") == 0;
+	is_polling = has_threads || strcmp(how, "poll") == 0;
 	is_forking = strcmp(how, "fork") == 0;
 	if (!are_two_hosts() || pair_count < 1 || pair_count > PAIRS_MAX) {
 		fprintf(stderr, "usage: VERBATIM_TEST_HOSTS=OURS,THEIRS,NETWORK pairs COUNT "
-				"[stream | poll | fork]\n");
+				"[stream | poll | threads | fork]\n");
 		return 2;
 	}
 	make_pairs();
-	await_sockets(0);
+	if (has_threads)
+		await_messages(0, BEGUN, false);
+	else
+		await_sockets(0);
 	change();
 	if (is_forking)
 		have_children();

@@ -24,7 +24,7 @@ static struct statistics total;
 static uint64_t virtual_time;
 static const char *program_name;
 static int verbose, quiet;
-static bool is_hostile, has_express, has_offers;
+static bool is_hostile, has_express, has_plain, has_offers;
 
 static void add_statistics(const struct statistics *stats)
 {
@@ -41,6 +41,7 @@ static int run_seed(uint64_t seed)
 	world_make(&world, seed, verbose);
 	world.weather.is_hostile = is_hostile;
 	world.weather.has_express = has_express;
+	world.weather.has_plain = has_plain;
 	world.weather.has_offers = has_offers;
 	if (!setjmp(world.failed)) {
 		program_make(&world);
@@ -55,10 +56,11 @@ static int run_seed(uint64_t seed)
 	trace_ends(&world);
 	world_end(&world);
 	fflush(stdout);
-	printf("seed %llu failed: %s\n  replay: %s%s%s%s --seed %llu -v\n",
+	printf("seed %llu failed: %s\n  replay: %s%s%s%s%s --seed %llu -v\n",
 	       (unsigned long long)seed, world.failure, program_name,
 	       is_hostile ? " --hostile" : "", has_express ? " --express" : "",
-	       has_offers ? " --offers" : "", (unsigned long long)seed);
+	       has_plain ? " --plain" : "", has_offers ? " --offers" : "",
+	       (unsigned long long)seed);
 	fflush(stdout);
 	return 1;
 }
@@ -109,7 +111,8 @@ static void report(uint64_t count, uint64_t failures)
 	printf("%llu seeds, %llu failed; %.1f s of virtual time, %llu packets (%llu lost, %llu "
 	       "doubled, %llu late, %llu corrupted, %llu overflowed, %llu forged), %llu sends, "
 	       "%llu receives, "
-	       "%llu failed on purpose or by the link, %llu flushed; %llu records, %llu taken "
+	       "%llu failed on purpose or by the link, %llu flushed; %llu SENDs left as they were "
+	       "posted; %llu records, %llu taken "
 	       "without a turn, %llu ACKs behind another; %llu pieces fetched, %llu not, "
 	       "%llu as their region was gone, %llu as their QP was\n",
 	       (unsigned long long)count, (unsigned long long)failures, virtual_time / 1e9,
@@ -118,10 +121,11 @@ static void report(uint64_t count, uint64_t failures)
 	       (unsigned long long)total.corrupted, (unsigned long long)total.overflowed,
 	       (unsigned long long)total.forged, (unsigned long long)total.sends,
 	       (unsigned long long)total.recvs, (unsigned long long)total.failed,
-	       (unsigned long long)total.flushed, (unsigned long long)total.expressed,
-	       (unsigned long long)total.glanced, (unsigned long long)total.together,
-	       (unsigned long long)total.fetched, (unsigned long long)total.unfetched,
-	       (unsigned long long)total.vanished, (unsigned long long)total.orphaned);
+	       (unsigned long long)total.flushed, (unsigned long long)total.plain,
+	       (unsigned long long)total.expressed, (unsigned long long)total.glanced,
+	       (unsigned long long)total.together, (unsigned long long)total.fetched,
+	       (unsigned long long)total.unfetched, (unsigned long long)total.vanished,
+	       (unsigned long long)total.orphaned);
 }
 
 static int usage(void)
@@ -133,13 +137,11 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
-						{"seed", required_argument, NULL, 'n'},
-						{"corpus", required_argument, NULL, 'c'},
-						{"hostile", no_argument, NULL, 'h'},
-						{"express", no_argument, NULL, 'e'},
-						{"offers", no_argument, NULL, 'o'},
-						{0}};
+	static const struct option options[] = {
+	    {"seeds", required_argument, NULL, 's'},  {"seed", required_argument, NULL, 'n'},
+	    {"corpus", required_argument, NULL, 'c'}, {"hostile", no_argument, NULL, 'h'},
+	    {"express", no_argument, NULL, 'e'},      {"plain", no_argument, NULL, 'p'},
+	    {"offers", no_argument, NULL, 'o'},	      {0}};
 	unsigned long long first = 1, last = 0, failures = 0, seed;
 	const char *corpus = NULL;
 	bool keep_going = false;
@@ -163,6 +165,9 @@ int main(int argc, char **argv)
 			break;
 		case 'e':
 			has_express = true;
+			break;
+		case 'p':
+			has_plain = true;
 			break;
 		case 'o':
 			has_offers = true;

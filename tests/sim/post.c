@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "sim.h"
+#include "transport/plain.h"
+#include "transport/requester.h"
 
 enum { KEY_RANDOM_BITS = 12 }; /* of a key; with others, it names nothing */
 
@@ -31,7 +33,7 @@ static uint32_t choose_length(struct endpoint *end, uint32_t most)
 	struct rng *rng = dice(end);
 	uint32_t length;
 
-	if (end->world->weather.has_express && rng_chance(rng, 8000))
+	if (is_brief(&end->world->weather) && rng_chance(rng, 8000))
 		return rng_below(rng, (most < 300 ? most : 300) + 1);
 	if (end->world->weather.has_offers && most > OFFERED_FROM && rng_chance(rng, 6000))
 		return rng_between(rng, OFFERED_FROM, most);
@@ -486,7 +488,7 @@ static bool is_trouble_due(const struct endpoint *end)
 /* Mostly small messages, for there to be records, and now and then one that is none. */
 static bool is_for_express(struct endpoint *end)
 {
-	return end->world->weather.has_express && end->type == IBV_QPT_RC &&
+	return is_brief(&end->world->weather) && end->type == IBV_QPT_RC &&
 	       rng_chance(dice(end), 9000);
 }
 
@@ -609,7 +611,21 @@ static void after_inline(struct endpoint *end, struct send *send)
 	}
 }
 
-/* What is fit for it by the express path, and then no turn is needed for it. */
+/* As by a program that polls. */
+static struct ibv_send_wr *post_plainly(struct endpoint *end, struct ibv_send_wr *wr)
+{
+	struct world *world = end->world;
+	uint32_t before = end->qp->requester->psn;
+
+	while (wr && VERB("post", plain_post(end->qp, wr, &end->node->out.outbox)))
+		wr = wr->next;
+	plain_sent(end->qp, world->now);
+	world->stats.plain += psn_into(end->qp->requester->psn, before);
+	node_wake(end->node, 100); /* for the timers */
+	return wr;
+}
+
+/* What is fit for it by the express path, or plainly, and then no turn is needed for it. */
 static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count, bool *needs_turn)
 {
 	struct ibv_send_wr *wr = &drafts[0].wr, *bad = NULL;
@@ -622,6 +638,8 @@ static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count
 	if (end->world->weather.has_express) {
 		wr = VERB("post", express_post(end->qp, wr, &end->node->out.outbox));
 		node_note(end->node, end->qp);
+	} else if (end->world->weather.has_plain) {
+		wr = post_plainly(end, wr);
 	}
 	*needs_turn |= wr != NULL;
 	error = wr ? VERB("post", qp_post_send(end->qp, wr, &bad)) : 0;

@@ -68,7 +68,7 @@ static struct endpoint *new_endpoint(struct world *world, int node, enum ibv_qp_
 	end->think = rng_between(rng, 1 * US, 60 * US);
 	end->slow_recv = rng_chance(rng, 5000) ? 10000 : rng_between(rng, 300, 5000);
 	end->to_send = rng_between(rng, 5, 80);
-	if (world->weather.has_express && type == IBV_QPT_RC && rng_chance(rng, 8000)) {
+	if (is_brief(&world->weather) && type == IBV_QPT_RC && rng_chance(rng, 8000)) {
 		end->slow_recv = 10000; /* most messages find a receive */
 		end->max_recv_wr = 32;
 		end->think = rng_between(rng, 1 * US, 10 * US);
@@ -475,7 +475,7 @@ void program_make(struct world *world)
 {
 	struct rng *rng = dice(world);
 	int nodes = rng_chance(rng, 7000) ? 2 : rng_between(rng, 2, MAX_NODES);
-	int pairs = rng_between(rng, 1, world->weather.has_express ? 10 : 4), datagrams = 0;
+	int pairs = rng_between(rng, 1, is_brief(&world->weather) ? 10 : 4), datagrams = 0;
 	bool is_ipv6 = rng_chance(rng, 3000);
 
 	choose_weather(world);

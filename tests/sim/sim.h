@@ -367,6 +367,7 @@ struct weather {
 	uint32_t batch, step_delay;
 	bool is_hostile;
 	bool has_express; /* small SENDs and ACKs go as records, over the same link */
+	bool has_plain;	  /* they leave as they are posted, as packets (plain.h) */
 	bool has_offers;  /* long SENDs are fetched from the sender's memory (near.c) */
 	bool no_mercy;	  /* no limit on losses in a row */
 };
@@ -380,6 +381,12 @@ struct event {
 	uint64_t value;
 };
 
+/* Mostly small SENDs. */
+static inline bool is_brief(const struct weather *weather)
+{
+	return weather->has_express || weather->has_plain;
+}
+
 struct statistics {
 	uint64_t packets, dropped, duplicated, reordered, corrupted, overflowed, forged;
 	uint64_t expressed, glanced, together; /* records; those taken without a turn; of ACKs */
@@ -388,6 +395,7 @@ struct statistics {
 	uint64_t fetched, unfetched; /* pieces of offers; refused, or half done */
 	uint64_t vanished, orphaned; /* those whose region was gone, or their QP */
 	uint64_t sends, recvs, failed, flushed, payload;
+	uint64_t plain; /* SENDs that left as they were posted (plain.h) */
 };
 
 struct world {

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * As plain.h describes it. A QP whose ACK waits for the program's reply is ready for a turn; with
+ * the reply gone it needs none.
+ */
+#include <pthread.h>
+
+#include "device/qp.h"
+#include "engine/lane.h"
+#include "engine/plain.h"
+#include "engine/progress.h"
+#include "link/samehost.h"
+#include "link/udp.h"
+#include "transport/plain.h"
+#include "transport/transport.h"
+
+/* No other QP is to have its turn first, and nothing waits for room. */
+static bool is_free(const struct lane *lane, const struct seat *seat)
+{
+	return atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
+	       lane->flush_at == UINT64_MAX &&
+	       (!lane->ready || (lane->ready == seat && !seat->next));
+}
+
+/* Who posts to it meanwhile and finds it queued leaves that to us. */
+static void unready(struct lane *lane, struct seat *seat)
+{
+	if (lane->ready != seat)
+		return;
+	lane->ready = NULL;
+	lane->ready_end = &lane->ready;
+	atomic_store_explicit(&seat->is_queued, false, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (transport_waits(seat->qp) || transport_owes(seat->qp))
+		lane_make_ready(lane, seat);
+}
+
+/* The peer waits for it: the clock has time until it has left. */
+static void leave(struct lane *lane, struct seat *seat)
+{
+	uint64_t now;
+
+	lane_flush(lane, lane->clock);
+	now = lane_now();
+	plain_sent(seat->qp, now);
+	lane_retime(lane, seat->qp);
+	lane->clock = now;
+	atomic_store_explicit(&lane->seen_sends, udp_link_sends(lane->link), memory_order_relaxed);
+	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
+}
+
+static bool post(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
+{
+	if (!plain_post(seat->qp, wr, samehost_outbox(lane->samehost)))
+		return false;
+	atomic_fetch_add_explicit(&lane->posts, 1, memory_order_relaxed);
+	lane->is_answering_later = false;
+	unready(lane, seat);
+	leave(lane, seat);
+	return true;
+}
+
+/* What sends is a cancellation point, and what opens a socket for it. */
+bool plain_send(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
+{
+	bool is_sent;
+	int before;
+
+	if (!is_free(lane, seat) || !plain_may(seat->qp))
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	is_sent = post(lane, seat, wr);
+	pthread_setcancelstate(before, &before);
+	return is_sent;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * As plain.h describes it. The checks are those of the express path (express.h), and that nothing
+ * is in flight.
+ */
+#include <string.h>
+
+#include "base/hot.h"
+#include "transport/build.h"
+#include "transport/express.h"
+#include "transport/plain.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+bool plain_may(const struct qp *qp)
+{
+	return qp->requester->una == qp->requester->end;
+}
+
+/* Nothing is in flight, the peer is not to be asked what it is, and a longer way has no pace of its
+ * own. */
+static bool is_open(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+
+	return plain_may(qp) && express_is_free(qp) && !requester->signs_left &&
+	       !requester->probe.is_due && !window_is_long(&requester->window) &&
+	       !qp->responder->waiting_count && !qp->responder->fetch;
+}
+
+/* One packet. */
+static bool is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *length)
+{
+	return express_is_fit(qp, wr, length) && *length <= qp->mtu && express_has_room(&qp->sq);
+}
+
+/* The peer's request before it. */
+static bool answer(struct qp *qp, struct outbox *outbox)
+{
+	struct responder *responder = qp->responder;
+
+	if (!responder->is_owed)
+		return true;
+	if (!response_acknowledge(qp, responder->syndrome, responder->answer_psn, outbox))
+		return false;
+	responder->is_owed = false;
+	responder->behind_until = 0;
+	return true;
+}
+
+static struct wire_packet packet_of(const struct qp *qp, const struct ibv_send_wr *wr,
+				    uint32_t length)
+{
+	bool has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+	struct wire_packet wire;
+
+	wire.bth = bth_of(qp, TRANSPORT_RC | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
+			  qp->requester->psn);
+	wire.bth.ack_req = true;
+	wire.bth.solicited = wr->send_flags & IBV_SEND_SOLICITED;
+	wire.imm = be32toh(wr->imm_data);
+	wire.payload_length = length;
+	return wire;
+}
+
+/* Inline data are read once, and from there on stand in the queue. */
+static bool gather(const struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
+		   uint32_t length, uint8_t *to)
+{
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return express_gather(qp, wr, to);
+	if (!express_gather(qp, wr, (uint8_t *)wqe->data))
+		return false;
+	memcpy(to, wqe->data, length);
+	return true;
+}
+
+/* A whole packet goes on with the run of the ACK before it, and is summed as it is copied. */
+static bool put_summed(struct qp *qp, const struct ibv_send_wr *wr, const struct wire_packet *wire,
+		       struct outbox *outbox)
+{
+	uint32_t sum = 0;
+	uint8_t *to;
+
+	if (wire->payload_length != qp->mtu || wr->num_sge != 1 || wr->send_flags & IBV_SEND_INLINE)
+		return false;
+	to = packet_open_summed(outbox, &qp->av, wire, &sum);
+	if (!to || !express_gather_sum(qp, wr->sg_list, to, &sum))
+		return false;
+	packet_close_summed(qp, outbox, wire, to, sum);
+	return true;
+}
+
+static bool put(struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe, uint32_t length,
+		struct outbox *outbox)
+{
+	struct wire_packet wire = packet_of(qp, wr, length);
+	uint8_t *to;
+
+	if (put_summed(qp, wr, &wire, outbox))
+		return true;
+	to = packet_open(outbox, &qp->av, &wire);
+	if (!to || !gather(qp, wr, wqe, length, to))
+		return false;
+	packet_close(qp, outbox, &wire);
+	return true;
+}
+
+static void advance(struct qp *qp, struct send_wqe *wqe)
+{
+	struct requester *requester = qp->requester;
+
+	qp->sq.next++;
+	wqe->first_psn = wqe->last_psn = requester->end;
+	wqe->flight = WQE_STARTED;
+	requester->psn = requester->end = psn_next(requester->end);
+	requester->current++;
+	requester->since_ack_req = 0;
+	requester->is_unasked = false;
+	requester->is_untimed = true;
+	requester->large_end = wqe->length > WINDOW_SMALL_BYTES ? requester->end : requester->una;
+}
+
+static bool send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+		 struct outbox *outbox)
+{
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
+
+	if (!answer(qp, outbox) || !put(qp, wr, wqe, length, outbox))
+		return false;
+	express_keep(qp, wr, length, wqe);
+	advance(qp, wqe);
+	return true;
+}
+
+WHOLE bool plain_post(struct qp *qp, const struct ibv_send_wr *wr, struct outbox *outbox)
+{
+	uint32_t length;
+	bool is_sent;
+
+	if (qp->type != IBV_QPT_RC || !sq_try_begin(qp))
+		return false;
+	is_sent = is_open(qp) && is_fit(qp, wr, &length) && send(qp, wr, length, outbox);
+	sq_commit(qp);
+	return is_sent;
+}
+
+void plain_sent(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	if (!requester->is_untimed || requester->una == requester->end)
+		return;
+	requester->is_untimed = false;
+	retry_start_timer(qp, now);
+	probe_asked(qp, psn_add(requester->psn, -1), now);
+}

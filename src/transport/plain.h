@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A plain SEND: of one packet, on an RC QP, when nothing is in its way. To another host it goes
+ * from the posting verb into the outbox by a few checks, without a turn of its QP. The packet is
+ * the one that the general path would send, the ACK that is owed goes before it as there, and both
+ * queues are left as by that. What comes in, and its ACK, is taken without taking it apart first.
+ * Whatever is not as it should be is found before anything has changed, and the general path does
+ * it.
+ *
+ * All of it is under the lane's lock.
+ */
+#ifndef TRANSPORT_PLAIN_H
+#define TRANSPORT_PLAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "transport/packet.h"
+
+struct adapter;
+struct qp;
+
+/* Nothing is in flight: it is worth a try. */
+bool plain_may(const struct qp *qp);
+
+/*
+ * Posts and sends it; false if that is the general path's. So it is with what is in flight already:
+ * a stream does better in turns, where what was posted meanwhile leaves together.
+ */
+bool plain_post(struct qp *qp, const struct ibv_send_wr *wr, struct outbox *outbox);
+
+/* It has left, and this is the time: what waits for its answer begins to. */
+void plain_sent(struct qp *qp, uint64_t now);
+
+/* A packet of at least a BTH. Its QP, NULL if it is not of these. */
+struct qp *plain_take(struct adapter *adapter, const struct packet *packet, uint64_t now);
+
+#endif
