@@ -34,20 +34,6 @@ static bool is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *
 	return express_is_fit(qp, wr, length) && *length <= qp->mtu && express_has_room(&qp->sq);
 }
 
-/* The peer's request before it. */
-static bool answer(struct qp *qp, struct outbox *outbox)
-{
-	struct responder *responder = qp->responder;
-
-	if (!responder->is_owed)
-		return true;
-	if (!response_acknowledge(qp, responder->syndrome, responder->answer_psn, outbox))
-		return false;
-	responder->is_owed = false;
-	responder->behind_until = 0;
-	return true;
-}
-
 static struct wire_packet packet_of(const struct qp *qp, const struct ibv_send_wr *wr,
 				    uint32_t length)
 {
@@ -126,7 +112,7 @@ static bool send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
 
-	if (!answer(qp, outbox) || !put(qp, wr, wqe, length, outbox))
+	if (!responder_answer(qp, outbox) || !put(qp, wr, wqe, length, outbox))
 		return false;
 	express_keep(qp, wr, length, wqe);
 	advance(qp, wqe);

@@ -290,8 +290,7 @@ static void receive_out_of_order(struct arrival *arrival)
 	owe(responder, AETH_NAK | NAK_PSN_SEQUENCE, responder->psn);
 }
 
-/* What is owed behind the jobs. False when the outbox is full. */
-static bool answer(struct qp *qp, uint64_t now, struct outbox *outbox)
+bool responder_answer(struct qp *qp, struct outbox *outbox)
 {
 	struct responder *responder = qp->responder;
 
@@ -301,7 +300,18 @@ static bool answer(struct qp *qp, uint64_t now, struct outbox *outbox)
 		return false;
 	responder->is_owed = false;
 	responder->behind_until = 0;
-	if (responder->is_fatal)
+	return true;
+}
+
+/* What is owed behind the jobs, which may be the last that the QP says. False when the outbox is
+ * full. */
+static bool answer(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	bool is_owed = qp->responder->is_owed;
+
+	if (!responder_answer(qp, outbox))
+		return false;
+	if (is_owed && qp->responder->is_fatal)
 		qp_enter_error(qp, now);
 	return true;
 }

@@ -176,6 +176,8 @@ static inline bool message_ends(const struct wire_packet *wire)
 /* responder.c */
 void responder_receive(struct arrival *arrival, struct outbox *outbox);
 bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
+/* The ACK or NAK that is owed, if there is one; false when the outbox is full. */
+bool responder_answer(struct qp *qp, struct outbox *outbox);
 void responder_fetch(struct qp *qp, uint64_t now); /* what was LATER */
 void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);
