@@ -65,19 +65,9 @@ static inline void expect_message(struct pair *pair, uint64_t recv_id, uint64_t 
 			    BYTES);
 }
 
-/* As both ends have to be when all is done. */
 static inline void expect_coherent(const struct pair *pair)
 {
-	const struct requester *requester = pair->a.qp->requester;
-	const struct responder *responder = pair->b.qp->responder;
-
-	assert_int_equal(requester->una, requester->end);
-	assert_int_equal(requester->psn, requester->end);
-	assert_int_equal(responder->psn, requester->end);
-	assert_int_equal(requester->ack_deadline, NO_DEADLINE);
-	assert_int_equal(requester->current, sq_tail(pair->a.qp));
-	assert_int_equal(sq_head(pair->a.qp), sq_tail(pair->a.qp));
-	assert_false(responder->has_recv);
+	expect_settled(&pair->a, &pair->b);
 }
 
 #define express_test(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -71,19 +71,10 @@ static void expect_message(struct side *to, uint64_t recv_id, const struct side 
 			    length);
 }
 
-/* As both ends have to be when all is done. */
 static void expect_coherent(const struct side *from, const struct side *to)
 {
-	const struct requester *requester = from->qp->requester;
-
-	assert_int_equal(requester->una, requester->end);
-	assert_int_equal(requester->psn, requester->end);
-	assert_int_equal(to->qp->responder->psn, requester->end);
-	assert_int_equal(requester->ack_deadline, NO_DEADLINE);
-	assert_int_equal(requester->probe.deadline, NO_DEADLINE);
-	assert_int_equal(requester->current, sq_tail(from->qp));
-	assert_int_equal(sq_head(from->qp), sq_tail(from->qp));
-	assert_false(to->qp->responder->has_recv);
+	expect_settled(from, to);
+	assert_int_equal(from->qp->requester->probe.deadline, NO_DEADLINE);
 }
 
 /* ---- what leaves at once ---- */

@@ -26,6 +26,8 @@
 #include "device/qp.h"
 #include "device/xrcd.h"
 #include "transport/express.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 #include "transport/transport.h"
 #include "wire/aeth.h"
 #include "wire/parse.h"
@@ -691,6 +693,20 @@ static inline void fill(char *to, size_t length, unsigned int seed)
 {
 	for (size_t i = 0; i < length; i++)
 		to[i] = (seed = seed * 1103515245 + 12345) >> 16;
+}
+
+/* As both ends have to be when all that the one has sent is done. */
+static inline void expect_settled(const struct side *from, const struct side *to)
+{
+	const struct requester *requester = from->qp->requester;
+
+	assert_int_equal(requester->una, requester->end);
+	assert_int_equal(requester->psn, requester->end);
+	assert_int_equal(to->qp->responder->psn, requester->end);
+	assert_int_equal(requester->ack_deadline, NO_DEADLINE);
+	assert_int_equal(requester->current, sq_tail(from->qp));
+	assert_int_equal(sq_head(from->qp), sq_tail(from->qp));
+	assert_false(to->qp->responder->has_recv);
 }
 
 #endif
