@@ -9,29 +9,40 @@
  *	--offers	long SENDs are fetched from their sender's memory
  *	-k		go on after a failure
  *	-q		say nothing but failures
+ *	-j N		N processes share the seeds
  */
 #include <getopt.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sim.h"
 
+enum { MAX_JOBS = 64 };
+
+/* What came of the seeds that one process has run. */
+struct tally {
+	struct statistics stats;
+	uint64_t virtual_time, count, failures;
+};
+
 static struct world world;
-static struct statistics total;
-static uint64_t virtual_time;
+static struct tally total;
 static const char *program_name;
 static int verbose, quiet;
 static bool is_hostile, has_express, has_plain, has_offers;
 
-static void add_statistics(const struct statistics *stats)
+static void add_statistics(struct statistics *sum, const struct statistics *stats)
 {
-	uint64_t *to = (uint64_t *)&total;
+	uint64_t *to = (uint64_t *)sum;
 	const uint64_t *from = (const uint64_t *)stats;
 
-	for (size_t i = 0; i < sizeof(total) / sizeof(*to); i++)
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
 		to[i] += from[i];
 }
 
@@ -49,8 +60,9 @@ static int run_seed(uint64_t seed)
 		program_finish(&world);
 		world_end(&world);
 	}
-	virtual_time += world.now;
-	add_statistics(&world.stats);
+	total.virtual_time += world.now;
+	total.count++;
+	add_statistics(&total.stats, &world.stats);
 	if (!world.failure[0])
 		return 0;
 	trace_ends(&world);
@@ -106,7 +118,55 @@ static int run_corpus(const char *path, bool keep_going)
 	return failures || !count;
 }
 
-static void report(uint64_t count, uint64_t failures)
+/* The seeds that are left, `step` apart, until one fails here or in another process. */
+static void run_seeds(uint64_t first, uint64_t last, uint64_t step, bool keep_going,
+		      atomic_bool *has_failed)
+{
+	for (uint64_t seed = first; seed <= last; seed += step) {
+		if (!keep_going && atomic_load(has_failed))
+			return;
+		if (run_seed(seed)) {
+			total.failures++;
+			atomic_store(has_failed, true);
+		}
+	}
+}
+
+/* Of N processes each takes every Nth seed. One that crashes counts as a failure. */
+static void share_seeds(uint64_t first, uint64_t last, int jobs, bool keep_going)
+{
+	struct {
+		atomic_bool has_failed;
+		struct tally tallies[MAX_JOBS];
+	} *shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status, failed = 0;
+
+	if (shared == MAP_FAILED) {
+		perror("mmap");
+		exit(2);
+	}
+	for (int i = 0; i < jobs; i++) {
+		if (fork())
+			continue;
+		run_seeds(first + (uint64_t)i, last, (uint64_t)jobs, keep_going,
+			  &shared->has_failed);
+		shared->tallies[i] = total;
+		exit(0); /* a sanitizer looks for leaks then, and changes the status */
+	}
+	for (int i = 0; i < jobs; i++)
+		failed += wait(&status) < 0 || status != 0;
+	for (int i = 0; i < jobs; i++) {
+		add_statistics(&total.stats, &shared->tallies[i].stats);
+		total.virtual_time += shared->tallies[i].virtual_time;
+		total.count += shared->tallies[i].count;
+		total.failures += shared->tallies[i].failures;
+	}
+	total.failures += (uint64_t)failed;
+	munmap(shared, sizeof(*shared));
+}
+
+static void report(void)
 {
 	printf("%llu seeds, %llu failed; %.1f s of virtual time, %llu packets (%llu lost, %llu "
 	       "doubled, %llu late, %llu corrupted, %llu overflowed, %llu forged), %llu sends, "
@@ -115,22 +175,23 @@ static void report(uint64_t count, uint64_t failures)
 	       "posted; %llu records, %llu taken "
 	       "without a turn, %llu ACKs behind another; %llu pieces fetched, %llu not, "
 	       "%llu as their region was gone, %llu as their QP was\n",
-	       (unsigned long long)count, (unsigned long long)failures, virtual_time / 1e9,
-	       (unsigned long long)total.packets, (unsigned long long)total.dropped,
-	       (unsigned long long)total.duplicated, (unsigned long long)total.reordered,
-	       (unsigned long long)total.corrupted, (unsigned long long)total.overflowed,
-	       (unsigned long long)total.forged, (unsigned long long)total.sends,
-	       (unsigned long long)total.recvs, (unsigned long long)total.failed,
-	       (unsigned long long)total.flushed, (unsigned long long)total.plain,
-	       (unsigned long long)total.expressed, (unsigned long long)total.glanced,
-	       (unsigned long long)total.together, (unsigned long long)total.fetched,
-	       (unsigned long long)total.unfetched, (unsigned long long)total.vanished,
-	       (unsigned long long)total.orphaned);
+	       (unsigned long long)total.count, (unsigned long long)total.failures,
+	       (double)total.virtual_time / 1e9, (unsigned long long)total.stats.packets,
+	       (unsigned long long)total.stats.dropped, (unsigned long long)total.stats.duplicated,
+	       (unsigned long long)total.stats.reordered, (unsigned long long)total.stats.corrupted,
+	       (unsigned long long)total.stats.overflowed, (unsigned long long)total.stats.forged,
+	       (unsigned long long)total.stats.sends, (unsigned long long)total.stats.recvs,
+	       (unsigned long long)total.stats.failed, (unsigned long long)total.stats.flushed,
+	       (unsigned long long)total.stats.plain, (unsigned long long)total.stats.expressed,
+	       (unsigned long long)total.stats.glanced, (unsigned long long)total.stats.together,
+	       (unsigned long long)total.stats.fetched, (unsigned long long)total.stats.unfetched,
+	       (unsigned long long)total.stats.vanished, (unsigned long long)total.stats.orphaned);
 }
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: %s --seeds A..B | --seed N [-v] | --corpus FILE  [-k] [-q]\n",
+	fprintf(stderr,
+		"usage: %s --seeds A..B | --seed N [-v] | --corpus FILE  [-k] [-q] [-j N]\n",
 		program_name);
 	return 2;
 }
@@ -142,13 +203,14 @@ int main(int argc, char **argv)
 	    {"corpus", required_argument, NULL, 'c'}, {"hostile", no_argument, NULL, 'h'},
 	    {"express", no_argument, NULL, 'e'},      {"plain", no_argument, NULL, 'p'},
 	    {"offers", no_argument, NULL, 'o'},	      {0}};
-	unsigned long long first = 1, last = 0, failures = 0, seed;
+	unsigned long long first = 1, last = 0;
+	atomic_bool has_failed = false;
 	const char *corpus = NULL;
 	bool keep_going = false;
-	int option;
+	int option, jobs = 1;
 
 	program_name = argv[0];
-	while ((option = getopt_long(argc, argv, "vkq", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "vkqj:", options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			if (sscanf(optarg, "%llu..%llu", &first, &last) != 2)
@@ -181,6 +243,9 @@ int main(int argc, char **argv)
 		case 'q':
 			quiet = 1;
 			break;
+		case 'j':
+			jobs = atoi(optarg);
+			break;
 		default:
 			return usage();
 		}
@@ -192,17 +257,14 @@ int main(int argc, char **argv)
 	signal(SIGTERM, on_crash); /* a time limit: say where it was */
 	if (corpus)
 		return run_corpus(corpus, keep_going);
-	if (last < first)
+	if (last < first || jobs < 1 || jobs > MAX_JOBS)
 		return usage();
-	for (seed = first; seed <= last; seed++) {
-		failures += run_seed(seed);
-		if (failures && !keep_going) {
-			seed++;
-			break;
-		}
-	}
+	if (jobs > 1)
+		share_seeds(first, last, jobs, keep_going);
+	else
+		run_seeds(first, last, 1, keep_going, &has_failed);
 	if (!quiet)
-		report(seed - first, failures);
-	return failures || (has_offers && seed - first > 9 && !total.fetched) ||
-	       (has_offers && seed - first > 99 && !(total.vanished && total.orphaned));
+		report();
+	return total.failures || (has_offers && total.count > 9 && !total.stats.fetched) ||
+	       (has_offers && total.count > 99 && !(total.stats.vanished && total.stats.orphaned));
 }

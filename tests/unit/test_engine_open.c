@@ -59,11 +59,19 @@ static void on_async_event(struct adapter *adapter, const struct ibv_async_event
 
 static const struct engine_face face = {.cq_event = on_cq_event, .async_event = on_async_event};
 
+static uint64_t now_ms(void)
+{
+	return engine_now() / 1000000;
+}
+
 /* Waits until the count is more than it was. */
 static bool grows(atomic_uint *count, unsigned int was)
 {
-	for (int i = 0; i < PATIENCE_MS / 10 && atomic_load(count) == was; i++)
-		poll(NULL, 0, 10);
+	const struct timespec look = {.tv_nsec = 100000};
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+
+	while (atomic_load(count) == was && now_ms() < deadline)
+		nanosleep(&look, NULL);
 	return atomic_load(count) != was;
 }
 
@@ -210,11 +218,6 @@ static void post_send(struct side *side, uint32_t length)
 
 	assert_int_equal(qp_post_send(side->qp, &wr, &bad), 0);
 	engine_doorbell(side->qp);
-}
-
-static uint64_t now_ms(void)
-{
-	return engine_now() / 1000000;
 }
 
 /* One completion, by polling or by sleeping on the event. */
