@@ -165,6 +165,7 @@ static bool keep_near(struct estate *estate, struct kept *kept)
 		uint16_t port = udp_near_port(estate->slot << QPN_SLOT_SHIFT | i);
 		int fd = udp_socket_bind_near(&kept->gid, estate->station->info.ifindex, port);
 
+		kept->near[i].near_port = port;
 		if (fd < 0 ||
 		    !add(estate, &kept->near[i], &kept->near_places[i], i, fd, &kept->gid))
 			return false;

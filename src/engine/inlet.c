@@ -50,14 +50,38 @@ static void vote(struct inlet *inlet, const struct caller *caller)
 	}
 }
 
+/* A near port is of one lane, whatever the address. */
+static void share_near(struct lane *lane, uint16_t port, bool is_shared)
+{
+	struct source *source;
+
+	cds_list_for_each_entry (source, &lane->sources, node)
+		if (source->near_port == port)
+			udp_socket_share(source->fd, is_shared);
+}
+
+static int connect_to(struct lane *lane, const struct source *parent, const struct caller *caller,
+		      bool is_terse)
+{
+	uint16_t port = parent->near_port ? parent->near_port : ROCE_PORT;
+	int fd;
+
+	if (parent->near_port)
+		share_near(lane, port, true);
+	fd = udp_socket_connect(&parent->gid, parent->scope, port, &caller->gid, caller->port,
+				is_terse);
+	if (parent->near_port)
+		share_near(lane, port, false);
+	return fd;
+}
+
 static bool inlet_open(struct lane *lane, struct source *parent, bool is_exchange)
 {
 	struct inlet *inlet = &lane->inlet;
 
 	inlet->source =
 	    (struct source){.gid = parent->gid, .scope = parent->scope, .adapter = parent->adapter};
-	inlet->source.fd = udp_socket_connect(&parent->gid, parent->scope, &inlet->candidate.gid,
-					      inlet->candidate.port, is_exchange);
+	inlet->source.fd = connect_to(lane, parent, &inlet->candidate, is_exchange);
 	if (inlet->source.fd < 0)
 		return false;
 	if (lane_add_source(lane, &inlet->source) < 0) {

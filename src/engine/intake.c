@@ -217,8 +217,8 @@ static struct source *source_at(struct lane *lane, const struct parcel *parcel)
 
 	cds_list_for_each_entry (source, &lane->sources, node)
 		if (source->adapter == parcel->adapter && source != &lane->inlet.source &&
-		    !source->is_raw && !source->is_line && !source->is_shared &&
-		    gid_is_same(&source->gid, &parcel->packet.dgid))
+		    !source->near_port && !source->is_raw && !source->is_line &&
+		    !source->is_shared && gid_is_same(&source->gid, &parcel->packet.dgid))
 			return source;
 	return NULL;
 }

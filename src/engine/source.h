@@ -19,9 +19,10 @@ struct source {
 	union ibv_gid gid;
 	uint32_t scope;
 	struct adapter *adapter;
-	bool is_raw;	/* frames of raw packet QPs (raw.h) */
-	bool is_shared; /* the GSI's: other processes read from it too */
-	bool is_line;	/* to another part of an XRC QP (line.h) */
+	uint16_t near_port; /* udp.h; 0: it is none of those */
+	bool is_raw;	    /* frames of raw packet QPs (raw.h) */
+	bool is_shared;	    /* the GSI's: other processes read from it too */
+	bool is_line;	    /* to another part of an XRC QP (line.h) */
 };
 
 #endif

@@ -117,6 +117,7 @@ static int open_near(struct station *station, struct address *address)
 			poll(NULL, 0, NEAR_TRY_MS);
 			continue;
 		}
+		address->near[address->near_count].near_port = port;
 		error = fd < 0 ? fd
 			       : add_source(station, &address->near[address->near_count],
 					    address->near_count, fd, gid);

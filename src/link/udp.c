@@ -247,8 +247,7 @@ static void stage_commit(struct outbox *outbox, size_t size)
 	    .last = bytes,
 	    .count = 1,
 	};
-	if (run->port == ROCE_PORT)
-		run->path = udp_path_for(link, from, &run->av, dest_qp);
+	run->path = udp_path_for(link, from, &run->av, dest_qp, run->port);
 	link->run_count++;
 	link->used += bytes;
 }

@@ -65,9 +65,9 @@ void udp_link_set_interface(struct udp_link *link, const union ibv_gid *sgid, ui
 enum { NEAR_PORT_BASE = 61440, NEAR_PORTS = 4 }; /* of each slot; above the ephemeral range */
 
 /*
- * Source ports. A link that sends much to one lane of one process of another host has a path there:
- * a socket of its own, connected (udp_path.c). Its port is one of these, so who receives knows that
- * what comes from there is most likely all for one lane.
+ * Source ports. A link that sends much to one lane of one process, of this host or another, has a
+ * path there: a socket of its own, connected (udp_path.c). Its port is one of these, so who
+ * receives knows that what comes from there is most likely all for one lane.
  */
 enum { SOURCE_PORT_BASE = 49152, PATH_PORT_BASE = 57344 /* and up to NEAR_PORT_BASE */ };
 
@@ -90,17 +90,20 @@ int udp_socket_bind(const union ibv_gid *address, uint32_t ifindex, bool reuse);
 int udp_socket_join(const union ibv_gid *group, uint32_t ifindex);
 
 /*
- * A receiving socket of the address, port 4791, for what the peer sends from that port alone, which
- * then comes by no other; the others have to allow SO_REUSEPORT. Disconnecting: nothing more comes
- * for the address; what has come can be received, and then the socket is to be closed. Hop limits
- * and flow labels are not told, which only UD gives to programs, as each costs the kernel 0.1 us.
+ * A receiving socket of the address and one of its ports, for what the peer sends from his alone,
+ * which then comes by no other. Others on this port, whatever their address, have to allow
+ * SO_REUSEPORT meanwhile: those of the group do, and those on near ports are let by
+ * udp_socket_share(). Disconnecting: nothing more comes for the address; what has come can be
+ * received, and then the socket is to be closed. Hop limits and flow labels are not told, which
+ * only UD gives to programs, as each costs the kernel 0.1 us.
  *
  * One that `is_terse` tells nothing but bytes, one packet at a time, and is for
  * udp_receive_terse(), until it is made as the others by udp_socket_tell(): at any moment, as
  * packets that are not merged can be taken in by both.
  */
-int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const union ibv_gid *peer,
-		       uint16_t port, bool is_terse);
+int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, uint16_t port,
+		       const union ibv_gid *peer, uint16_t peer_port, bool is_terse);
+void udp_socket_share(int fd, bool is_shared);
 void udp_socket_tell(int fd, const union ibv_gid *address);
 void udp_socket_disconnect(int fd);
 

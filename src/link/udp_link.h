@@ -86,6 +86,7 @@ struct udp_place {
 	const struct udp_address *from;
 	union ibv_gid dgid;
 	uint32_t part; /* of the QP number, that says process and lane */
+	uint16_t port; /* it listens there */
 };
 
 struct udp_path {
@@ -219,13 +220,13 @@ socklen_t udp_sockaddr_of(union udp_sockaddr *address, const union ibv_gid *gid,
 /* A socket that sends from the address with known IPv4 identifications: to anybody, or connected to
  * the peer. 0 or -errno; sets the way. */
 int udp_socket_open_sender(struct udp_address *address);
-int udp_socket_open_path(const struct udp_address *from, const union ibv_gid *dgid,
+int udp_socket_open_path(const struct udp_address *from, const union ibv_gid *dgid, uint16_t port,
 			 struct udp_way *way);
 
-/* The path that a run for this QP is to take, NULL for none. Only while a run is being made: it may
- * open and close paths when nothing is staged. */
+/* The path that a run for this QP, at that port, is to take, NULL for none. Only while a run is
+ * being made: it may open and close paths when nothing is staged. */
 struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *from,
-			      const struct av *av, uint32_t dest_qp);
+			      const struct av *av, uint32_t dest_qp, uint16_t port);
 /* All of the address, or (NULL) all; no run is staged for them. */
 void udp_paths_close(struct udp_paths *paths, const struct udp_address *from);
 

@@ -32,7 +32,8 @@ enum {
 
 static bool is_same_place(const struct udp_place *a, const struct udp_place *b)
 {
-	return a->from == b->from && a->part == b->part && gid_is_same(&a->dgid, &b->dgid);
+	return a->from == b->from && a->part == b->part && a->port == b->port &&
+	       gid_is_same(&a->dgid, &b->dgid);
 }
 
 /* The identification of the IPv4 packet with those ports that begins there; -1 if none does. */
@@ -105,7 +106,7 @@ static bool path_open(struct udp_path *path, const struct udp_place *to)
 {
 	const struct udp_address *from = to->from;
 
-	if (udp_socket_open_path(from, &to->dgid, &path->way) < 0)
+	if (udp_socket_open_path(from, &to->dgid, to->port, &path->way) < 0)
 		return false;
 	if (gid_is_ipv4(&from->gid) && !learn_identification(from, &path->way)) {
 		close(path->way.fd);
@@ -268,9 +269,14 @@ static struct udp_path *find(struct udp_paths *paths, const struct udp_place *to
 }
 
 struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *from,
-			      const struct av *av, uint32_t dest_qp)
+			      const struct av *av, uint32_t dest_qp, uint16_t port)
 {
-	struct udp_place to = {.from = from, .dgid = av->dgid, .part = dest_qp & PLACE_PART};
+	struct udp_place to = {
+	    .from = from,
+	    .dgid = av->dgid,
+	    .part = dest_qp & PLACE_PART,
+	    .port = port,
+	};
 	struct udp_paths *paths = &link->paths;
 	struct udp_path *path;
 

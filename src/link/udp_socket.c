@@ -148,11 +148,11 @@ int udp_socket_open_sender(struct udp_address *a)
 	return way_open(a, SOURCE_PORT_BASE, PATH_PORT_BASE, &a->way);
 }
 
-int udp_socket_open_path(const struct udp_address *from, const union ibv_gid *dgid,
+int udp_socket_open_path(const struct udp_address *from, const union ibv_gid *dgid, uint16_t port,
 			 struct udp_way *way)
 {
 	union udp_sockaddr to;
-	socklen_t length = udp_sockaddr_of(&to, dgid, ROCE_PORT, from->ifindex);
+	socklen_t length = udp_sockaddr_of(&to, dgid, port, from->ifindex);
 	int error = way_open(from, PATH_PORT_BASE, NEAR_PORT_BASE, way);
 
 	if (error)
@@ -262,16 +262,16 @@ void udp_socket_tell(int fd, const union ibv_gid *address)
  * any moment. Who has SO_REUSEPORT would be taken for a group by those who are bound to the address
  * later, which then are in another one than those before.
  */
-int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const union ibv_gid *peer,
-		       uint16_t port, bool is_terse)
+int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, uint16_t port,
+		       const union ibv_gid *peer, uint16_t peer_port, bool is_terse)
 {
 	union ibv_gid any = *address;
 	union udp_sockaddr from;
-	socklen_t length = udp_sockaddr_of(&from, peer, port, ifindex);
+	socklen_t length = udp_sockaddr_of(&from, peer, peer_port, ifindex);
 	int fd, error;
 
 	memset(gid_is_ipv4(address) ? any.raw + 12 : any.raw, 0, gid_is_ipv4(address) ? 4 : 16);
-	fd = bind_receiver(&any, 0, ROCE_PORT, SO_REUSEPORT, SO_REUSEADDR);
+	fd = bind_receiver(&any, 0, port, SO_REUSEPORT, SO_REUSEADDR);
 	if (fd < 0)
 		return fd;
 	error = SET_OPTIONS(fd, {SOL_SOCKET, SO_REUSEPORT, 0, true});
@@ -290,6 +290,13 @@ int udp_socket_connect(const union ibv_gid *address, uint32_t ifindex, const uni
 		error = -EADDRNOTAVAIL; /* of several, the route has another */
 	close(fd);
 	return error;
+}
+
+/* Else nobody else has a near port: who takes a slot before its predecessor is gone would be given
+ * a part of what comes. */
+void udp_socket_share(int fd, bool is_shared)
+{
+	SET_OPTIONS(fd, {SOL_SOCKET, SO_REUSEPORT, is_shared, false});
 }
 
 void udp_socket_disconnect(int fd)

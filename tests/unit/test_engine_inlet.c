@@ -52,14 +52,19 @@ static int sender_on(const union ibv_gid *gid, uint16_t port)
 	return fd;
 }
 
-static void send_to_slot(int fd, const struct host *host, uint32_t slot)
+static void send_to(int fd, const union ibv_gid *gid, uint16_t port, uint32_t slot)
 {
 	union udp_sockaddr to;
-	socklen_t length = udp_sockaddr_of(&to, &host->gid, ROCE_PORT, loopback);
+	socklen_t length = udp_sockaddr_of(&to, gid, port, loopback);
 	uint8_t packet[BTH_BYTES + ICRC_BYTES] = {0};
 
 	bth_pack(packet, &(struct bth){.dest_qp = slot << QPN_SLOT_SHIFT | 0x10});
 	assert_int_equal(sendto(fd, packet, sizeof(packet), 0, &to.any, length), sizeof(packet));
+}
+
+static void send_to_slot(int fd, const struct host *host, uint32_t slot)
+{
+	send_to(fd, &host->gid, ROCE_PORT, slot);
 }
 
 static bool has_come(int fd)
@@ -98,14 +103,14 @@ static void connected_receiver(const union ibv_gid *peer, const union ibv_gid *g
 	while (host.count < 1 + SLOTS)
 		host_add(&host);
 	assert_in_order(&host, hot);
-	fd = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 5, false);
+	fd = udp_socket_connect(gid, loopback, ROCE_PORT, peer, PATH_PORT_BASE + 5, false);
 	assert_true(fd >= 0);
 	assert_comes_to(&host, hot, fd);
 	assert_in_order(&host, other);
 	assert_false(has_come(fd));
 	host_add(&host); /* a slot that comes meanwhile has its place */
 	assert_in_order(&host, other);
-	second = udp_socket_connect(gid, loopback, peer, PATH_PORT_BASE + 6, true);
+	second = udp_socket_connect(gid, loopback, ROCE_PORT, peer, PATH_PORT_BASE + 6, true);
 	assert_true(second >= 0);
 	assert_comes_to(&host, other, second);
 	assert_comes_to(&host, hot, fd);
@@ -135,8 +140,9 @@ static void test_a_connected_receiver_takes_its_peers_packets_and_no_place(void 
 /* The kernel chooses it by the route. */
 static void test_an_address_that_the_host_would_not_send_from_is_not_connected(void **state)
 {
-	assert_int_equal(udp_socket_connect(&ipv4_b, loopback, &ipv4_a, PATH_PORT_BASE, false),
-			 -EADDRNOTAVAIL);
+	assert_int_equal(
+	    udp_socket_connect(&ipv4_b, loopback, ROCE_PORT, &ipv4_a, PATH_PORT_BASE, false),
+	    -EADDRNOTAVAIL);
 }
 
 /* A lane without a thread, and a peer. */
@@ -149,7 +155,8 @@ struct inlet_test {
 	bool has_turns; /* what comes are turns */
 };
 
-static void inlet_open(struct inlet_test *t)
+/* The lane listens at its place in the group, or at a near port. */
+static void inlet_open_at(struct inlet_test *t, uint16_t near_port)
 {
 	*t = (struct inlet_test){.host = {.gid = ipv4_a},
 				 .caller = {.gid = ipv4_b, .port = PATH_PORT_BASE + 9}};
@@ -162,9 +169,19 @@ static void inlet_open(struct inlet_test *t)
 	t->lane->call_fd = -1;
 	CDS_INIT_LIST_HEAD(&t->lane->sources);
 	assert_int_equal(udp_link_open(0, &t->lane->link), 0);
-	t->source = (struct source){.fd = t->host.group[1], .gid = t->host.gid};
+	t->source = (struct source){
+	    .fd = near_port ? udp_socket_bind_near(&t->host.gid, loopback, near_port)
+			    : t->host.group[1],
+	    .gid = t->host.gid,
+	    .near_port = near_port,
+	};
 	assert_int_equal(lane_add_source(t->lane, &t->source), 0);
 	t->peer = sender_on(&t->caller.gid, t->caller.port);
+}
+
+static void inlet_open(struct inlet_test *t)
+{
+	inlet_open_at(t, 0);
 }
 
 static void inlet_end(struct inlet_test *t)
@@ -176,6 +193,8 @@ static void inlet_end(struct inlet_test *t)
 	close(t->lane->epoll_fd);
 	free(t->lane);
 	close(t->peer);
+	if (t->source.near_port)
+		close(t->source.fd);
 	while (t->host.count)
 		close(t->host.group[--t->host.count]);
 }
@@ -235,6 +254,65 @@ static void test_who_nearly_all_comes_from_has_the_inlet(void **state)
 	assert_int_equal(mind(&t, INLET_WINDOW, 1), 1); /* nothing is left in it */
 	assert_false(is_open(&t));
 	assert_in_order(&t.host, t.peer);
+	inlet_end(&t);
+}
+
+enum { NEAR_PORT = NEAR_PORT_BASE + 8 };
+
+/* Not even for who shares ports: a slot that is taken again has it alone. */
+static void assert_taken(const union ibv_gid *gid)
+{
+	const int options[] = {SO_REUSEADDR, SO_REUSEPORT};
+	union udp_sockaddr at;
+	socklen_t length = udp_sockaddr_of(&at, gid, NEAR_PORT, loopback);
+
+	for (int i = 0; i < 2; i++) {
+		int fd = socket(at.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
+
+		assert_int_equal(setsockopt(fd, SOL_SOCKET, options[i], &one, sizeof(one)), 0);
+		assert_int_equal(bind(fd, &at.any, length), -1);
+		assert_int_equal(errno, EADDRINUSE);
+		close(fd);
+	}
+}
+
+/* One that another address of the host has as well. */
+static void test_a_near_port_has_its_inlet(void **state)
+{
+	struct source other = {.gid = ipv4_b, .near_port = NEAR_PORT};
+	int stranger = sender_on(&ipv4_b, PATH_PORT_BASE + 1);
+	struct inlet_test t;
+
+	if (!steer_is_wanted())
+		skip();
+	inlet_open_at(&t, NEAR_PORT);
+	other.fd = udp_socket_bind_near(&other.gid, loopback, NEAR_PORT);
+	assert_int_equal(lane_add_source(t.lane, &other), 0);
+	mind(&t, INLET_LOOK - 1, 0);
+	assert_false(is_open(&t));
+	send_to(t.peer, &t.host.gid, NEAR_PORT, 0);
+	assert_int_equal(mind(&t, 1, 0), 1);
+	assert_true(is_open(&t));
+	for (int round = 0; round < 3; round++) {
+		send_to(t.peer, &t.host.gid, NEAR_PORT, 0);
+		assert_true(has_come(t.lane->inlet.source.fd));
+		assert_false(has_come(t.source.fd));
+		send_to(stranger, &t.host.gid, NEAR_PORT, 0);
+		assert_true(has_come(t.source.fd));
+		send_to(t.peer, &other.gid, NEAR_PORT, 0);
+		assert_true(has_come(other.fd));
+		assert_false(has_come(t.lane->inlet.source.fd));
+	}
+	assert_taken(&t.host.gid);
+	assert_taken(&other.gid);
+	assert_in_order(&t.host, t.peer);
+	mind(&t, INLET_WINDOW, 1);
+	assert_false(is_open(&t));
+	send_to(t.peer, &t.host.gid, NEAR_PORT, 0);
+	assert_true(has_come(t.source.fd));
+	lane_remove_source(t.lane, &other);
+	close(other.fd);
+	close(stranger);
 	inlet_end(&t);
 }
 
@@ -372,6 +450,7 @@ int main(void)
 	    cmocka_unit_test(test_a_connected_receiver_takes_its_peers_packets_and_no_place),
 	    cmocka_unit_test(test_an_address_that_the_host_would_not_send_from_is_not_connected),
 	    cmocka_unit_test(test_who_nearly_all_comes_from_has_the_inlet),
+	    cmocka_unit_test(test_a_near_port_has_its_inlet),
 	    cmocka_unit_test(test_what_is_for_other_processes_does_not_count),
 	    cmocka_unit_test(test_an_inlet_that_went_soon_is_tried_ever_later),
 	    cmocka_unit_test(test_an_inlet_that_is_misled_is_given_up_for_good),

@@ -51,15 +51,27 @@ struct pair {
 	struct taken taken;
 };
 
-static void pair_open(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to)
+/* To port 4791, or to the near port of DEST_QP. */
+static void pair_open_at(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to,
+			 bool is_near)
 {
 	*pair = (struct pair){
 	    .to = *to,
 	    .av = {.sgid = *from, .dgid = *to, .hop_limit = HOP_LIMIT_DEFAULT, .carrier_max = 999}};
 	assert_int_equal(udp_link_open(0, &pair->a), 0);
 	assert_int_equal(udp_link_open(0, &pair->b), 0);
-	pair->fd = udp_socket_bind(to, loopback, false);
+	if (is_near) {
+		pair->fd = udp_socket_bind_near(to, loopback, udp_near_port(DEST_QP));
+		udp_link_set_near(pair->a, to);
+	} else {
+		pair->fd = udp_socket_bind(to, loopback, false);
+	}
 	assert_true(pair->fd >= 0);
+}
+
+static void pair_open(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to)
+{
+	pair_open_at(pair, from, to, false);
 }
 
 static void pair_close(struct pair *pair)
@@ -155,6 +167,47 @@ static uint32_t paths_of(const struct pair *pair)
 	for (int i = 0; i < PATHS_MAX; i++)
 		count += pair->a->paths.paths[i].to.from != NULL;
 	return count;
+}
+
+static void near_path(const union ibv_gid *from, const union ibv_gid *to)
+{
+	struct pair pair;
+
+	pair_open_at(&pair, from, to, true);
+	send_many(&pair, DEST_QP, PATH_HOT - 1);
+	assert_false(udp_is_path_port(pair.taken.port));
+	send_many(&pair, DEST_QP, PATH_WINDOW);
+	assert_true(udp_is_path_port(pair.taken.port));
+	send_many(&pair, DEST_QP + NEAR_PORTS, 1);
+	assert_true(udp_is_path_port(pair.taken.port));
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
+static void test_who_is_on_this_host_has_a_path_to_his_near_port(void **state)
+{
+	near_path(&ipv4_a, &ipv4_b);
+	near_path(&ipv4_a, &ipv4_a);
+	near_path(&ipv6, &ipv6);
+}
+
+/* The owner of the address has near ports from now on. */
+static void test_a_path_leads_to_one_port(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_HOT);
+	assert_true(udp_is_path_port(pair.taken.port));
+	close(pair.fd);
+	pair.fd = udp_socket_bind_near(&pair.to, loopback, udp_near_port(DEST_QP));
+	udp_link_set_near(pair.a, &pair.to);
+	send_many(&pair, DEST_QP, 1);
+	assert_false(udp_is_path_port(pair.taken.port));
+	send_many(&pair, DEST_QP, 2 * PATH_WINDOW);
+	assert_true(udp_is_path_port(pair.taken.port));
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
 }
 
 /* Of so many slots, each is sent to so often in a row. */
@@ -481,7 +534,7 @@ static void terse_receiver(const union ibv_gid *from, const union ibv_gid *to)
 	pair.fd = udp_socket_bind(to, loopback, true);
 	assert_true(pair.fd >= 0);
 	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
-	terse = udp_socket_connect(to, loopback, from, pair.taken.port, true);
+	terse = udp_socket_connect(to, loopback, ROCE_PORT, from, pair.taken.port, true);
 	assert_true(terse >= 0);
 	pair.av.ecn = IPTOS_ECN_CE;
 	for (int sends = 1; sends <= PACKETS; sends++) {
@@ -526,6 +579,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_who_gets_most_has_a_path),
+	    cmocka_unit_test(test_who_is_on_this_host_has_a_path_to_his_near_port),
+	    cmocka_unit_test(test_a_path_leads_to_one_port),
 	    cmocka_unit_test(test_of_ten_who_are_sent_to_equally_none_has_a_path),
 	    cmocka_unit_test(test_one_path_opens_in_a_window),
 	    cmocka_unit_test(test_nobody_gets_a_path_by_what_others_sent),
