@@ -109,13 +109,26 @@ static void run_ready(struct lane *lane, uint64_t now)
 	}
 }
 
+/*
+ * What a deadline waits for may lie at a socket or in shared memory: a verb that posts does not
+ * look there, and a stream is looked for at one socket. Else each time that others had the core for
+ * long would count as a loss.
+ */
+static void look_before_due(struct lane *lane, uint64_t now)
+{
+	if (timer_first(&lane->timers) > now)
+		return;
+	intake_near(lane, now);
+	intake_everywhere(lane, now, false);
+	take_due(lane, now);
+}
+
 /* QPs that are ready, and what they send out. */
 static bool run_once(struct lane *lane, uint64_t now)
 {
 	lane->is_answering_later = false;
 	lane_take_posted(lane);
-	if (timer_first(&lane->timers) <= now)
-		take_due(lane, now);
+	look_before_due(lane, now);
 	if (lane->flush_at <= now)
 		lane_flush(lane, now);
 	if (lane_is_runnable(lane)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a lane's thread looks in a stream: first where much came from, but not there alone.
+ * Where a lane looks for packets: in a stream first where much came from, but not there alone, and
+ * before a deadline is acted upon.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 
 #include "engine/intake.h"
+#include "engine/progress.h"
+#include "link/samehost.h"
 #include "link/udp_link.h"
 #include "loopback.h"
 
@@ -160,6 +163,41 @@ static void who_is_not_the_thread_looks_at_all(void **state)
 	close_test(&t);
 }
 
+/* Its QP has its turn already. */
+static void have_deadline(struct intake_test *t, struct seat *seat, uint64_t deadline)
+{
+	atomic_init(&seat->is_queued, true);
+	t->lane->samehost = samehost_open(udp_link_outbox(t->lane->link), true, false, 0);
+	t->lane->ready_end = &t->lane->ready;
+	timer_queue_init(&t->lane->timers);
+	assert_int_equal(timer_queue_reserve(&t->lane->timers, 1), 0);
+	timer_set(&t->lane->timers, &seat->timer, deadline);
+}
+
+static void forget_deadline(struct intake_test *t)
+{
+	timer_queue_fini(&t->lane->timers);
+	samehost_close(t->lane->samehost);
+}
+
+/* As a verb that posts does. */
+static void a_deadline_comes_after_what_has_come_in(void **state)
+{
+	struct intake_test t;
+	struct seat seat = {0};
+
+	open_test(&t);
+	have_deadline(&t, &seat, 10);
+	send_batch(t.to_busy);
+	lane_run(t.lane, 9);
+	assert_true(has(t.busy.fd));
+	lane_run(t.lane, 10);
+	assert_false(has(t.busy.fd));
+	assert_int_equal(timer_first(&t.lane->timers), UINT64_MAX);
+	forget_deadline(&t);
+	close_test(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +205,7 @@ int main(void)
 	    cmocka_unit_test(a_stream_keeps_nobody_out),
 	    cmocka_unit_test(where_it_has_nothing_more_all_are_looked_at),
 	    cmocka_unit_test(who_is_not_the_thread_looks_at_all),
+	    cmocka_unit_test(a_deadline_comes_after_what_has_come_in),
 	};
 
 	if (!loopback_network())
