@@ -247,11 +247,6 @@ static inline void do_open_qp(struct stock *stock, uint32_t number, struct repor
 	report->number = stock->qp ? (uint32_t)stock->qp->state : 0;
 }
 
-static inline void *destroy_qp(void *qp)
-{
-	return (void *)(intptr_t)ibv_destroy_qp(qp);
-}
-
 static inline bool has_openings(struct openings *openings)
 {
 	bool has;
@@ -275,26 +270,52 @@ static inline bool is_homeless(uint32_t ifindex, uint32_t number)
 	return fd >= 0;
 }
 
+/* Has the lane until the QP that is being closed is waiting for it. */
+struct closing {
+	struct lane *lane;
+	struct openings *openings;
+	uint32_t ifindex, number;
+	atomic_bool has_lane;
+	bool is_homeless;
+};
+
+static inline void *hold_lane(void *data)
+{
+	struct closing *closing = data;
+
+	lane_lock(closing->lane);
+	atomic_store(&closing->has_lane, true);
+	for (int ms = 0; has_openings(closing->openings) && ms < PATIENCE_S * 1000; ms++)
+		usleep(1000);
+	usleep(20000);
+	closing->is_homeless = has_openings(closing->openings) || /* nothing is shown then */
+			       is_homeless(closing->ifindex, closing->number);
+	lane_unlock(closing->lane);
+	return NULL;
+}
+
+/* With the call lock, or the mail's thread could have that while it waits for the lane. */
 static inline void do_close_slowly(struct stock *stock, struct report *report)
 {
 	const struct station *station = station_of(real_qp(stock->qp)->adapter);
 	struct engine *engine = station->engine;
 	uint32_t number = stock->qp->qp_num;
-	struct lane *lane = engine->lanes[steer_lane(number, engine->lane_count)];
-	pthread_t thread;
-	void *error;
+	struct closing closing = {
+	    .lane = engine->lanes[steer_lane(number, engine->lane_count)],
+	    .openings = &engine->openings,
+	    .ifindex = station->info.ifindex,
+	    .number = number,
+	};
+	pthread_t holder;
 
-	lane_lock(lane);
-	report->error = pthread_create(&thread, NULL, destroy_qp, stock->qp);
-	for (int ms = 0; has_openings(&engine->openings) && ms < PATIENCE_S * 1000; ms++)
-		usleep(1000);
-	usleep(20000); /* it waits for the lane now */
-	report->number = is_homeless(station->info.ifindex, number);
-	lane_unlock(lane);
-	if (!report->error) {
-		pthread_join(thread, &error);
-		report->error = (int)(intptr_t)error;
-	}
+	pthread_mutex_lock(&engine->openings.call_lock);
+	assert_int_equal(pthread_create(&holder, NULL, hold_lane, &closing), 0);
+	while (!atomic_load(&closing.has_lane))
+		usleep(100);
+	report->error = ibv_destroy_qp(stock->qp);
+	pthread_mutex_unlock(&engine->openings.call_lock);
+	pthread_join(holder, NULL);
+	report->number = closing.is_homeless;
 }
 
 static inline void do_event(struct stock *stock, struct report *report)
