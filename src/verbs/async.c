@@ -10,6 +10,8 @@
 #include "device/wq.h"
 #include "verbs/face.h"
 
+enum { UNTAKEN_MAX = 65536 }; /* of a context: a fourth of the pool, which packets need as well */
+
 struct queued_event {
 	struct cds_list_head node;
 	struct ibv_async_event event;
@@ -152,27 +154,47 @@ static bool is_of_object(enum ibv_event_type type)
 
 /* ---- raising ---- */
 
+/* Under async_lock. NULL: no room. */
+static struct queued_event *add_queued(struct context *context)
+{
+	struct queued_event *queued = NULL;
+
+	if (context->async_count < UNTAKEN_MAX)
+		queued = pool_take(&context->adapter->pool, sizeof(*queued));
+	if (queued) {
+		cds_list_add_tail(&queued->node, &context->async_events);
+		context->async_count++;
+	}
+	return queued;
+}
+
+static void remove_queued(struct context *context, struct queued_event *queued)
+{
+	cds_list_del(&queued->node);
+	pool_give(&context->adapter->pool, queued);
+	if (--context->async_count == 0)
+		event_fd_clear(context->verbs.context.async_fd);
+}
+
 static void queue_event(struct context *context, const struct ibv_async_event *event,
 			const struct async_target *target)
 {
 	UNCANCELLED;
-	struct pool *pool = &context->adapter->pool;
-	struct queued_event *queued = pool_take(pool, sizeof(*queued));
+	struct queued_event *queued = NULL;
+	bool is_late;
 
-	if (!queued) {
-		refuse(REASON_NO_MEMORY, "for an asynchronous event: %s is lost",
-		       ibv_event_type_str(event->event_type));
-		return;
-	}
-	queued->event = *event;
 	pthread_mutex_lock(&context->async_lock);
-	if (target && target->is_dying) {
-		pool_give(pool, queued);
-	} else {
-		cds_list_add_tail(&queued->node, &context->async_events);
+	is_late = target && target->is_dying;
+	if (!is_late)
+		queued = add_queued(context);
+	if (queued) {
+		queued->event = *event;
 		event_fd_raise(context->verbs.context.async_fd);
 	}
 	pthread_mutex_unlock(&context->async_lock);
+	if (!queued && !is_late)
+		refuse(REASON_NO_MEMORY, "for an asynchronous event: %s is lost",
+		       ibv_event_type_str(event->event_type));
 }
 
 static void tell_subject(const struct ibv_async_event *event)
@@ -231,11 +253,8 @@ static bool take(struct context *context, struct ibv_async_event *event)
 	if (cds_list_empty(&context->async_events))
 		return false;
 	queued = cds_list_first_entry(&context->async_events, struct queued_event, node);
-	cds_list_del(&queued->node);
-	if (cds_list_empty(&context->async_events))
-		event_fd_clear(context->verbs.context.async_fd);
 	*event = queued->event;
-	pool_give(&context->adapter->pool, queued);
+	remove_queued(context, queued);
 	subject = subject_of(event);
 	if (subject.target)
 		subject.target->delivered++;
@@ -282,16 +301,10 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 static void drop_queued(struct context *context, const void *element)
 {
 	struct queued_event *queued, *next;
-	bool was_empty = cds_list_empty(&context->async_events);
 
-	cds_list_for_each_entry_safe (queued, next, &context->async_events, node) {
-		if (subject_of(&queued->event).element != element)
-			continue;
-		cds_list_del(&queued->node);
-		pool_give(&context->adapter->pool, queued);
-	}
-	if (!was_empty && cds_list_empty(&context->async_events))
-		event_fd_clear(context->verbs.context.async_fd);
+	cds_list_for_each_entry_safe (queued, next, &context->async_events, node)
+		if (subject_of(&queued->event).element == element)
+			remove_queued(context, queued);
 }
 
 void async_retire(struct context *context, const void *element, struct async_target *target,

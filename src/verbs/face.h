@@ -89,6 +89,7 @@ struct context {
 	atomic_uint objects;	   /* PDs, CQs and channels made from it and not yet gone */
 	pthread_mutex_t async_lock;
 	struct cds_list_head async_events; /* under async_lock, oldest first */
+	unsigned int async_count;	   /* of these */
 };
 
 static inline struct context *context_of(struct ibv_context *ibv)

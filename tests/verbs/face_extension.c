@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <infiniband/verbatim.h>
+#include <poll.h>
 
 #include "live.h"
 
@@ -273,6 +274,36 @@ static void every_event_comes_on_demand(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* Who takes none keeps the first of them, and what packets need is left. */
+static void untaken_events_have_their_bound(void **state)
+{
+	enum { BOUND = 65536 };
+	struct ibv_async_event event = {.event_type = IBV_EVENT_CQ_ERR}, got;
+	struct ibv_context *second = open_loopback();
+	struct ibv_cq *first_cq = ibv_create_cq(second, 1, NULL, NULL, 0);
+	struct ibv_cq *last_cq = ibv_create_cq(second, 1, NULL, NULL, 0);
+
+	event.element.cq = first_cq;
+	for (int i = 0; i < BOUND; i++)
+		assert_int_equal(verbatim_raise_event(second, &event), 0);
+	event.element.cq = last_cq;
+	assert_int_equal(verbatim_raise_event(second, &event), 0);
+	assert_int_equal(reason_last(NULL), REASON_NO_MEMORY);
+	for (int i = 0; i < BOUND; i++) {
+		assert_int_equal(ibv_get_async_event(second, &got), 0);
+		assert_ptr_equal(got.element.cq, first_cq);
+		ibv_ack_async_event(&got);
+	}
+	assert_int_equal(poll(&(struct pollfd){second->async_fd, POLLIN, 0}, 1, 0), 0);
+	assert_int_equal(verbatim_raise_event(second, &event), 0);
+	assert_int_equal(ibv_get_async_event(second, &got), 0);
+	assert_ptr_equal(got.element.cq, last_cq);
+	ibv_ack_async_event(&got);
+	assert_int_equal(ibv_destroy_cq(first_cq), 0);
+	assert_int_equal(ibv_destroy_cq(last_cq), 0);
+	assert_int_equal(ibv_close_device(second), 0);
+}
+
 static void events_about_nothing_are_refused(void **state)
 {
 	struct ibv_async_event event = {.event_type = 99};
@@ -303,6 +334,7 @@ int main(void)
 	    cmocka_unit_test(partitions_isolate),
 	    cmocka_unit_test(tables_that_cannot_be_are_refused),
 	    cmocka_unit_test(every_event_comes_on_demand),
+	    cmocka_unit_test(untaken_events_have_their_bound),
 	    cmocka_unit_test(events_about_nothing_are_refused),
 	};
 
