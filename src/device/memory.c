@@ -16,6 +16,10 @@
  * it first. */
 enum { MOVE_LONG = 512, MOVE_END = 64 };
 
+/* On some processors (Zen 4) it is 13 to 16 times slower where the target lies further on in its
+ * page than the source does, by less than this. */
+enum { MOVE_PAGE = 4096, MOVE_BEHIND = 16 };
+
 #ifdef __x86_64__
 
 _Static_assert(EFAULT == 14, "the error exit below returns it");
@@ -219,11 +223,18 @@ static bool is_word(const char *place, size_t length)
 	return length == sizeof(uint64_t) && (uintptr_t)place % sizeof(uint64_t) == 0;
 }
 
+static bool has_string(const void *to, const void *from, size_t length)
+{
+	size_t behind = ((uintptr_t)to - (uintptr_t)from) % MOVE_PAGE;
+
+	return length >= MOVE_LONG && (!behind || behind >= MOVE_BEHIND);
+}
+
 int memory_load(void *to, const char *from, size_t length)
 {
 	if (is_word(from, length))
 		return memory_copy_8_raw(to, from);
-	if (length >= MOVE_LONG)
+	if (has_string(to, from, length))
 		return memory_move_raw(to, from, length);
 	return memory_load_raw(to, from, length);
 }
@@ -237,7 +248,7 @@ int memory_store(char *to, const void *from, size_t length)
 
 int memory_move(char *to, const char *from, size_t length)
 {
-	size_t body = length < MOVE_LONG ? 0 : length - MOVE_END;
+	size_t body = has_string(to, from, length) ? length - MOVE_END : 0;
 
 	if (is_word(to, length))
 		return memory_copy_8_raw(to, from);

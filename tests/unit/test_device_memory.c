@@ -175,6 +175,48 @@ static void long_moves_are_whole_or_fail(void **state)
 	free(to);
 }
 
+/* Where they lie in their pages decides by what it is copied. */
+static void long_copies_are_exact_wherever_they_lie(void **state)
+{
+	enum { LONG = 1500, AHEAD = 40 };
+	static _Alignas(PAGE) char from[PAGE], to[PAGE];
+
+	fill((unsigned char *)from, sizeof(from), 3);
+	for (int ahead = -AHEAD; ahead <= AHEAD; ahead++) {
+		char *place = to + 2 * AHEAD + ahead, *source = from + 2 * AHEAD;
+
+		for (int is_load = 0; is_load < 2; is_load++) {
+			memset(to, 99, sizeof(to));
+			assert_int_equal(is_load ? memory_load(place, source, LONG)
+						 : memory_move(place, source, LONG),
+					 0);
+			assert_memory_equal(place, source, LONG);
+			assert_int_equal(place[-1], 99);
+			assert_int_equal(place[LONG], 99);
+		}
+	}
+}
+
+static void long_copies_fail_wherever_they_lie(void **state)
+{
+	enum { LONG = 1500, BEFORE = 1000 };
+	static _Alignas(PAGE) char memory[3 * PAGE];
+	const size_t end = PAGE - BEFORE;
+
+	guard_faults();
+	fill((unsigned char *)memory, sizeof(memory), 5);
+	for (size_t ahead = 0; ahead < 20; ahead++) {
+		const char *from = memory + PAGE + end - ahead;
+		char *to = memory + PAGE + end + ahead;
+
+		memset(pages, 0, PAGE);
+		assert_int_equal(memory_move(pages + end, from, LONG), -EFAULT);
+		assert_memory_equal(pages + end, from, BEFORE);
+		assert_int_equal(memory_move(to, pages + end, LONG), -EFAULT);
+		assert_int_equal(memory_load(to, pages + end, LONG), -EFAULT);
+	}
+}
+
 static void atomics_on_memory_that_is_gone_fail(void **state)
 {
 	uint64_t old;
@@ -276,12 +318,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_size_and_alignment_is_copied_and_nothing_beside_it),
 	    cmocka_unit_test(a_large_copy_is_exact),
+	    cmocka_unit_test(long_copies_are_exact_wherever_they_lie),
 	    cmocka_unit_test(a_copy_that_sums_copies_and_sums_every_size_and_alignment),
 #ifdef FAULTS_ARE_FOUND
 	    cmocka_unit_test(a_copy_that_sums_fails_where_memory_is_gone),
 	    cmocka_unit_test(a_store_into_memory_that_is_gone_fails_and_what_came_before_is_there),
 	    cmocka_unit_test(a_load_from_memory_that_is_gone_fails),
 	    cmocka_unit_test(long_moves_are_whole_or_fail),
+	    cmocka_unit_test(long_copies_fail_wherever_they_lie),
 	    cmocka_unit_test(an_address_that_no_process_has_fails),
 	    cmocka_unit_test(a_word_of_memory_that_is_gone_fails),
 	    cmocka_unit_test(atomics_on_memory_that_is_gone_fail),
