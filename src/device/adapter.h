@@ -131,6 +131,7 @@ struct adapter {
 	struct table qps;			   /* by the low 16 bits of the QP number */
 	_Atomic(struct qp *) adopted[ADOPTED_MAX]; /* QPs with numbers of other slots */
 	atomic_uint adopted_count;
+	atomic_ulong qp_changes; /* see qp_changed() */
 	struct table mrs;	 /* by the index part of a key, see mr.h */
 	atomic_ulong mr_changes; /* regions that ended or changed */
 	struct mr_memos mr_memos[MAX_LANES];

@@ -79,6 +79,8 @@ int comp_cntr_attach(struct comp_cntr *cntr, struct qp *qp,
 		qp->counted |= 1u << i;
 		atomic_fetch_add(&cntr->users, 1);
 	}
+	if (!ret)
+		qp_changed(qp);
 	return ret;
 }
 

@@ -236,9 +236,31 @@ ASIDE static void raise_event(struct cq *cq)
 		cq->adapter->host->cq_event(cq);
 }
 
+/* With the lock. */
+static struct cqe *next_place(struct cq *cq)
+{
+	if (!count_locked(cq))
+		cq->head = 0; /* in the cache, as one of the last that was used */
+	return &cq->ring[ring_index(cq, count_locked(cq))];
+}
+
+void cq_added(struct cq *cq, const struct cqe *cqe, bool is_solicited)
+{
+	bool is_event;
+
+	set_count(cq, count_locked(cq) + 1);
+	is_event = is_event_due(cq, cqe, is_solicited);
+	if (is_event)
+		disarm(cq);
+	spin_unlock(&cq->lock);
+	if (is_event)
+		raise_event(cq);
+}
+
 int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 {
-	bool was_overrun, is_event;
+	bool was_overrun;
+	struct cqe *place;
 
 	if (take(cq, cqe))
 		return 0;
@@ -248,17 +270,19 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
 		spin_unlock(&cq->lock);
 		return overrun(cq, !was_overrun, &cqe->wc);
 	}
-	if (!count_locked(cq))
-		cq->head = 0; /* in the cache, as one of the last that was used */
-	cq->ring[ring_index(cq, count_locked(cq))] = *cqe;
-	set_count(cq, count_locked(cq) + 1);
-	is_event = is_event_due(cq, cqe, is_solicited);
-	if (is_event)
-		disarm(cq);
-	spin_unlock(&cq->lock);
-	if (is_event)
-		raise_event(cq);
+	place = next_place(cq);
+	*place = *cqe;
+	cq_added(cq, place, is_solicited);
 	return 0;
+}
+
+struct cqe *cq_add(struct cq *cq)
+{
+	spin_lock(&cq->lock);
+	if (count_locked(cq) < cq->capacity && !is_overrun(cq))
+		return next_place(cq);
+	spin_unlock(&cq->lock);
+	return NULL;
 }
 
 int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now)

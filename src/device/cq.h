@@ -83,6 +83,38 @@ int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t 
 int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited);
 
 /*
+ * The same in two steps, for who is in no poll: where the next completion stands, to be filled in
+ * there, with the CQ's lock until cq_added(). NULL, without, if there is no room: cq_push_cqe()
+ * then says so.
+ */
+struct cqe *cq_add(struct cq *cq);
+void cq_added(struct cq *cq, const struct cqe *cqe, bool is_solicited);
+
+/* A success, each field. */
+static inline void cqe_fill(struct cqe *cqe, uint64_t wr_id, enum ibv_wc_opcode opcode,
+			    uint32_t length, uint32_t qpn, uint64_t now)
+{
+	cqe->wc.wr_id = wr_id;
+	cqe->wc.status = IBV_WC_SUCCESS;
+	cqe->wc.opcode = opcode;
+	cqe->wc.vendor_err = 0;
+	cqe->wc.byte_len = length;
+	cqe->wc.imm_data = 0;
+	cqe->wc.qp_num = qpn;
+	cqe->wc.src_qp = 0;
+	cqe->wc.wc_flags = 0;
+	cqe->wc.pkey_index = 0;
+	cqe->wc.slid = 0;
+	cqe->wc.sl = 0;
+	cqe->wc.dlid_path_bits = 0;
+	cqe->timestamp = now;
+	cqe->tm_tag = 0;
+	cqe->tm_priv = 0;
+	cqe->flow_tag = 0;
+	cqe->cvlan = 0;
+}
+
+/*
  * Moderation: an armed CQ raises its event for `count` completions, or when the oldest has waited
  * for `period_us`, or at once for one in error. 0 turns that part off, both are no moderation. Who
  * runs a QP that completes here asks cq_event_at() for its deadline, and calls cq_expire() then.

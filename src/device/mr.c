@@ -454,6 +454,20 @@ enum reason mr_resolve_local(struct adapter *adapter, const struct pd *pd, uint3
 	return reason;
 }
 
+/* `changes` is how often regions had changed ahead of the look-up. */
+static void remember(const struct mr *mr, uint32_t key, unsigned long changes, struct mr_memo *memo)
+{
+	*memo = (struct mr_memo){
+	    .changes = changes,
+	    .protection = mr->protection,
+	    .base = mr->base,
+	    .iova = mr->iova,
+	    .length = mr->length,
+	    .key = key,
+	    .access = mr->access,
+	};
+}
+
 /* How often regions have changed is read first: what changes from here on ends the memo. */
 APART char *mr_find_place(struct adapter *adapter, struct mr_memo *memo, const struct pd *pd,
 			  uint32_t lkey, uint64_t addr, uint64_t length, unsigned int need)
@@ -463,15 +477,7 @@ APART char *mr_find_place(struct adapter *adapter, struct mr_memo *memo, const s
 
 	if (find_local(adapter, pd, lkey, addr, length, need, &mr) || mr->is_null)
 		return NULL;
-	*memo = (struct mr_memo){
-	    .changes = changes,
-	    .protection = mr->protection,
-	    .base = mr->base,
-	    .iova = mr->iova,
-	    .length = mr->length,
-	    .lkey = lkey,
-	    .access = mr->access,
-	};
+	remember(mr, lkey, changes, memo);
 	return mr->base + (addr - mr->iova);
 }
 
@@ -539,6 +545,19 @@ enum reason mr_resolve_remote(struct adapter *adapter, const struct pd *pd, uint
 		return REASON_RKEY_ACCESS;
 	*place = mr->base + (addr - mr->iova);
 	return REASON_NONE;
+}
+
+APART char *mr_find_remote_place(struct adapter *adapter, struct mr_memo *memo, const struct pd *pd,
+				 uint32_t rkey, uint64_t addr, uint64_t length, unsigned int need)
+{
+	unsigned long changes = atomic_load_explicit(&adapter->mr_changes, memory_order_acquire);
+	const struct mr *mr;
+
+	if (find_remote(adapter, pd, rkey, &mr) || mr->is_null || !mr_holds(mr, addr, length) ||
+	    need & ~mr->access)
+		return NULL;
+	remember(mr, rkey, changes, memo);
+	return mr->base + (addr - mr->iova);
 }
 
 enum reason mr_resolve_whole(struct adapter *adapter, const struct pd *pd, uint32_t rkey,

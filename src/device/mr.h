@@ -155,6 +155,20 @@ static inline char *mr_place(struct adapter *adapter, struct mr_memo *memo, cons
 	return place ? place : mr_find_place(adapter, memo, pd, lkey, addr, length, need);
 }
 
+/* And as mr_resolve_remote(), of a region: a window has no memo. */
+char *mr_find_remote_place(struct adapter *adapter, struct mr_memo *memo, const struct pd *pd,
+			   uint32_t rkey, uint64_t addr, uint64_t length, unsigned int need);
+
+static inline char *mr_remote_place(struct adapter *adapter, struct mr_memo *memo,
+				    const struct pd *pd, uint32_t rkey, uint64_t addr,
+				    uint64_t length, unsigned int need)
+{
+	unsigned long changes = atomic_load_explicit(&adapter->mr_changes, memory_order_acquire);
+	char *place = mr_recall(memo, changes, pd->protection, rkey, addr, length, need);
+
+	return place ? place : mr_find_remote_place(adapter, memo, pd, rkey, addr, length, need);
+}
+
 /* The same for a whole region, whatever its size: FLUSH with the level IBV_FLUSH_MR. */
 enum reason mr_resolve_whole(struct adapter *adapter, const struct pd *pd, uint32_t rkey,
 			     unsigned int need, char **place, uint64_t *length);

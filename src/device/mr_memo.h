@@ -25,26 +25,27 @@ struct mr_memo {
 	const struct protection *protection;
 	char *base;
 	uint64_t iova, length;
-	uint32_t lkey;
+	uint32_t key;
 	unsigned int access;
 };
 
 /* Where it lies, NULL if that is not known. `changes` is what the adapter has counted by now. */
 static inline char *mr_recall(const struct mr_memo *memo, unsigned long changes,
-			      const struct protection *protection, uint32_t lkey, uint64_t addr,
+			      const struct protection *protection, uint32_t key, uint64_t addr,
 			      uint64_t length, unsigned int need)
 {
 	uint64_t into = addr - memo->iova;
 
-	if (memo->lkey != lkey || memo->changes != changes || memo->protection != protection ||
+	if (memo->key != key || memo->changes != changes || memo->protection != protection ||
 	    need & ~memo->access || into > memo->length || length > memo->length - into)
 		return NULL;
 	return memo->base + into;
 }
 
-/* A lane's, under its lock: of what is sent, and of what is received. */
+/* A lane's, under its lock: of what is sent, of what is received, and of what a peer of this
+ * process writes or reads (by its rkey). */
 struct mr_memos {
-	struct mr_memo sends, receives;
+	struct mr_memo sends, receives, reached;
 	char apart[CACHE_LINE]; /* from the next lane's */
 };
 

@@ -475,6 +475,7 @@ int qp_unlist(struct qp *qp)
 		table_remove(&qp->adapter->qps, qp->number & (NUMBERS - 1));
 	else
 		adapter_disown_qp(qp->adapter, qp);
+	qp_changed(qp);
 	return 0;
 }
 
@@ -525,6 +526,11 @@ void qp_describe(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_in
 	init->sq_sig_all = qp->sq_sig_all;
 }
 
+void qp_changed(const struct qp *qp)
+{
+	atomic_fetch_add(&qp->adapter->qp_changes, 1);
+}
+
 int qp_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr)
 {
 	enum ibv_qp_state state = atomic_load_explicit(&qp->state, memory_order_relaxed);
@@ -538,6 +544,7 @@ int qp_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr)
 			      qp_state_name(state));
 	qp->attr.rate_limit = attr->rate_limit;
 	qp->max_burst = attr->max_burst_sz ? attr->max_burst_sz : DEFAULT_BURST;
+	qp_changed(qp);
 	return 0;
 }
 

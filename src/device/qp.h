@@ -303,6 +303,14 @@ int qp_take_recv(struct qp *qp, struct recv_wqe *wqe);
  */
 int qp_limit_rate(struct qp *qp, const struct ibv_qp_rate_limit_attr *attr);
 
+/*
+ * With the QP's lane's lock, where something of it changes that is not of single messages: its
+ * state, attributes, what is counted. And when it is out of the table, ahead of a quiesce. So who
+ * has the lock of the lane that both are on, and finds adapter->qp_changes as it was when he looked
+ * at the two, finds them as they were.
+ */
+void qp_changed(const struct qp *qp);
+
 /* A state's name, for messages. */
 const char *qp_state_name(enum ibv_qp_state state);
 

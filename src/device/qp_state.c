@@ -457,5 +457,6 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	atomic_store_explicit(&qp->state, to, memory_order_release);
 	if (to == IBV_QPS_RESET)
 		reset(qp);
+	qp_changed(qp);
 	return 0;
 }

@@ -225,6 +225,30 @@ static struct qp *find_peer(struct lane *lane, const struct qp *qp)
 		   : NULL;
 }
 
+static unsigned long changes_of_qps(const struct seat *seat)
+{
+	return atomic_load_explicit(&seat->qp->adapter->qp_changes, memory_order_acquire);
+}
+
+/* `changes` is how often QPs had changed before this one was looked for. */
+static void acquaint(struct seat *seat, struct qp *peer, unsigned long changes)
+{
+	seat->peer = peer;
+	seat->peer_changes = changes;
+	seat->terms = peer->seat->lane == seat->lane ? express_terms(seat->qp, peer) : 0;
+}
+
+/* To the QP of this lane that it is connected to, if nothing has changed since that was found. */
+static struct ibv_send_wr *execute_plain(struct lane *lane, struct seat *seat,
+					 struct ibv_send_wr *wr)
+{
+	if (!seat->terms || seat->peer_changes != changes_of_qps(seat) ||
+	    !samehost_is_local(lane->samehost, &seat->qp->av))
+		return wr;
+	lane->is_telling_later = true;
+	return express_execute_plain(seat->qp, seat->peer, seat->terms, wr, lane->clock);
+}
+
 /* Both ends are of this process. */
 APART static struct ibv_send_wr *execute(struct lane *lane, struct qp *qp, struct qp *peer,
 					 struct ibv_send_wr *wr)
@@ -292,13 +316,24 @@ static bool is_plain(const struct lane *lane, const struct qp *qp, const struct 
 static struct ibv_send_wr *send_here(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				     bool *needs_doorbell)
 {
+	unsigned long changes = changes_of_qps(seat);
 	struct qp *peer = find_peer(lane, seat->qp);
 
-	if (peer)
+	if (peer) {
+		acquaint(seat, peer, changes);
 		return execute(lane, seat->qp, peer, wr);
+	}
 	if (is_reach(wr))
 		wr = reach(lane, seat->qp, wr, needs_doorbell);
 	return wr ? send_record(lane, seat, wr, needs_doorbell) : NULL;
+}
+
+static struct ibv_send_wr *send_otherwise(struct lane *lane, struct seat *seat,
+					  struct ibv_send_wr *wr, bool *needs_doorbell)
+{
+	if (is_plain(lane, seat->qp, wr) && plain_send(lane, seat, wr))
+		return NULL;
+	return send_here(lane, seat, wr, needs_doorbell);
 }
 
 WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
@@ -308,10 +343,9 @@ WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, str
 	if (!is_on(lane) || !lane_trylock(lane))
 		return wr;
 	*needs_doorbell = false;
-	if (is_plain(lane, seat->qp, wr) && plain_send(lane, seat, wr))
-		wr = NULL;
-	else
-		wr = send_here(lane, seat, wr, needs_doorbell);
+	wr = execute_plain(lane, seat, wr);
+	if (wr)
+		wr = send_otherwise(lane, seat, wr, needs_doorbell);
 	*needs_doorbell |= wr || lane->ready || samehost_has_own_news(lane->samehost);
 	let_go(lane);
 	*needs_doorbell |= has_missed(lane); /* before that, too */

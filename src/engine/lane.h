@@ -58,6 +58,11 @@ struct seat {
 	bool has_met; /* its peer's process, over shared memory */
 	bool is_late, is_untimed;
 	struct seat *next_late, *next_untimed; /* of what express.c left for later */
+	/* the QP of this lane that it is connected to, as it was found at so many changes; no
+	 * terms: it is not known */
+	unsigned int terms;
+	struct qp *peer;
+	unsigned long peer_changes;
 	struct timer timer;
 	/* whose message came after the last one of this: never looked at, it may be gone */
 	struct express_lines ahead;

@@ -29,9 +29,7 @@ static bool is_open(const struct qp *qp)
 	const struct requester *requester = qp->requester;
 
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       requester->psn == requester->end && requester->rnr_deadline == NO_DEADLINE &&
-	       !requester->has_failed && !requester->recovery && !requester->responses &&
-	       !requester->has_credits && !qp->attr.rate_limit &&
+	       requester_is_quiet(requester) && !qp->attr.rate_limit &&
 	       (!responder_has_work(qp) || express_owes(qp->responder));
 }
 

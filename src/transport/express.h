@@ -128,12 +128,34 @@ struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_s
 				    uint64_t now);
 
 /*
+ * What of that stays as it is until one of the two QPs changes (adapter->qp_changes): states,
+ * addresses, rights, what is counted. EXPRESS_MAY_*, 0 if none.
+ */
+enum express_terms { EXPRESS_MAY_SEND = 1, EXPRESS_MAY_WRITE = 2, EXPRESS_MAY_READ = 4 };
+
+unsigned int express_terms(const struct qp *qp, const struct qp *peer);
+
+/*
+ * The same on such terms, which still hold, with the lock of the lane that both are on: those of
+ * one element that such a list begins with.
+ */
+struct ibv_send_wr *express_execute_plain(struct qp *qp, struct qp *peer, unsigned int terms,
+					  struct ibv_send_wr *wr, uint64_t now);
+
+/*
  * The WRITEs and READs that such a list begins with, where the peer is a QP of another process and
  * its memory is mapped here: done at once. An ACK that is owed leaves first, as a record;
  * *has_answered says so.
  */
 struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
 				  struct outbox *outbox, bool *has_answered);
+
+/* What both have behind the copy, in a verb that posts: the work request is done before anybody
+ * sees it. Of a SEND its PSN and what counters say as well. */
+void express_retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
+		    uint32_t length, uint64_t now);
+void express_complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+			   uint64_t now);
 
 /* Takes a record in. False if it has to go by the general path, and then nothing has changed. */
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,

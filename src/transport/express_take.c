@@ -90,12 +90,7 @@ static void acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
 /* The next message, and the responder has nothing else in mind. */
 static bool is_expected(const struct qp *qp, const struct express *express)
 {
-	const struct responder *responder = qp->responder;
-
-	return express->psn == responder->psn && responder->message == MESSAGE_NONE &&
-	       !responder->has_recv && !responder->has_told && !responder->requests &&
-	       !responder->is_fatal && !qp->ledger &&
-	       (!responder->is_owed || aeth_kind(responder->syndrome) == AETH_ACK) &&
+	return responder_awaits(qp->responder, express->psn) && !qp->ledger &&
 	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV) && cq_has_room(qp->recv_cq, 1);
 }
 
@@ -353,29 +348,6 @@ static bool is_direct(const struct qp *qp, const struct qp *peer, const struct i
 	       is_welcome(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey);
 }
 
-/* The work request is done before anybody sees it. */
-static void retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
-		   uint32_t length, uint64_t now)
-{
-	bool is_told = wr->send_flags & IBV_SEND_SIGNALED || qp->sq_sig_all;
-	struct cqe cqe = {
-	    .wc = {.wr_id = wr->wr_id,
-		   .status = IBV_WC_SUCCESS,
-		   .opcode = opcode,
-		   .byte_len = length,
-		   .qp_num = qp->number},
-	    .timestamp = now,
-	};
-
-	qp->requester->current++;
-	qp->requester->was_told = is_told;
-	qp->sq.next++;
-	atomic_store_explicit(&qp->sq.tail, qp->sq.next, memory_order_release);
-	atomic_store_explicit(&qp->sq.head, qp->sq.next, memory_order_release);
-	if (is_told)
-		push_completion(qp, qp->send_cq, &cqe, false);
-}
-
 /* Where it is here, and its length: of a WRITE, READ or SEND. */
 static bool find_pieces(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
 			struct iovec *pieces)
@@ -424,24 +396,6 @@ static bool find(const struct qp *qp, const struct ibv_send_wr *wr, struct reach
 	return (wr->send_flags & IBV_SEND_INLINE ? load_inline(qp, wr, op, pieces, data)
 						 : find_pieces(qp, wr, op, pieces)) &&
 	       op->length <= EXPRESS_REACH_BYTES;
-}
-
-/* What would be more than a packet is none at all, as what inside.h does. */
-static void complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
-			  uint64_t now)
-{
-	struct requester *requester = qp->requester;
-
-	requester->psn = requester->una = requester->end = psn_next(requester->end);
-	if (is_packet(qp, length)) {
-		requester->counters.expressed++;
-		requester->counters.sent_packets++;
-		requester->counters.sent_bytes +=
-		    express_packet_bytes(length, 1, wr->opcode == IBV_WR_SEND_WITH_IMM);
-	} else {
-		requester->counters.reached++;
-	}
-	retire(qp, wr, IBV_WC_SEND, length, now);
 }
 
 /* From place to place. */
@@ -497,7 +451,7 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	express.to = (uint32_t)flags << 24;
 	if (is_packet(qp, length))
 		count(peer, &express, length, 1);
-	complete_send(qp, wr, length, now);
+	express_complete_send(qp, wr, length, now);
 	complete(peer, &express, &target, length, express.psn, now);
 	*bytes += length;
 	return true;
@@ -581,7 +535,8 @@ static bool reach(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, 
 	if (peer ? !access_peer(qp, peer, &op) : qp->adapter->host->reach(qp, &op) != REACH_DONE)
 		return false;
 	qp->requester->counters.reached++;
-	retire(qp, wr, op.is_read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE, (uint32_t)op.length, now);
+	express_retire(qp, wr, op.is_read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE,
+		       (uint32_t)op.length, now);
 	*bytes += op.length;
 	return true;
 }

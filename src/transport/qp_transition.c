@@ -56,6 +56,7 @@ ASIDE void qp_enter_error(struct qp *qp, uint64_t now)
 	if (state_of(qp) == IBV_QPS_ERR)
 		return;
 	atomic_store_explicit(&qp->state, IBV_QPS_ERR, memory_order_release);
+	qp_changed(qp);
 	reach_announce(qp);
 	flush_all(qp, now);
 	if (qp->home) /* its branches are to know */
@@ -68,6 +69,7 @@ void qp_enter_send_error(struct qp *qp, uint64_t now)
 	if (state_of(qp) == IBV_QPS_ERR)
 		return;
 	atomic_store_explicit(&qp->state, IBV_QPS_SQE, memory_order_release);
+	qp_changed(qp);
 	reach_announce(qp);
 	flush_send(qp, now);
 }

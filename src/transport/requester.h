@@ -222,6 +222,14 @@ enum sent request_repeat(struct qp *qp, uint32_t index, uint32_t psn, uint32_t p
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most,
 		    struct outbox *outbox);
 
+/* Nothing of what has left is to go again. */
+static inline bool requester_is_quiet(const struct requester *requester)
+{
+	return requester->psn == requester->end && requester->rnr_deadline == NO_DEADLINE &&
+	       !requester->has_failed && !requester->recovery && !requester->responses &&
+	       !requester->has_credits;
+}
+
 /* PSNs that may be on the way. */
 static inline uint32_t requester_in_flight(const struct requester *requester)
 {

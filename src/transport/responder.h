@@ -163,6 +163,15 @@ enum verdict {
 	REFUSED,   /* `arrival` says how */
 };
 
+/* The message at this PSN is the next one, and there is nothing else in mind. */
+static inline bool responder_awaits(const struct responder *responder, uint32_t psn)
+{
+	return psn == responder->psn && responder->message == MESSAGE_NONE &&
+	       !responder->has_recv && !responder->has_told && !responder->requests &&
+	       !responder->is_fatal &&
+	       (!responder->is_owed || aeth_kind(responder->syndrome) == AETH_ACK);
+}
+
 static inline bool message_starts(const struct wire_packet *wire)
 {
 	return wire->op->flags & OPF_START;

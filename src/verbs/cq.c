@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/hot.h"
 #include "verbs/face.h"
 
 static int check(struct context *context, struct ibv_comp_channel *channel, uint32_t comp_vector)
@@ -112,22 +113,23 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	return 0;
 }
 
-static int poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
+APART static int poll_empty(struct cq *cq, int num_entries, struct ibv_wc *wc)
 {
-	struct cq *cq = cq_of(ibv);
-	struct cq_taking *taking;
+	struct cq_taking *taking = cq_take_begin(cq, num_entries, wc);
 	int count;
 
-	if (!cq_is_empty(cq)) {
-		count = cq_poll(cq, num_entries, wc);
-		if (count)
-			return count;
-	}
-	taking = cq_take_begin(cq, num_entries, wc);
 	if (!engine_glance(cq, taking) && !taking->count)
 		progress(cq);
 	count = cq_take_end(taking);
 	return count || cq_is_empty(cq) ? count : cq_poll(cq, num_entries, wc);
+}
+
+/* What was there may be another thread's by the time that it is looked at: then it is as empty. */
+static int poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
+{
+	struct cq *cq = cq_of(ibv);
+
+	return cq_is_empty(cq) ? poll_empty(cq, num_entries, wc) : cq_poll(cq, num_entries, wc);
 }
 
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)

@@ -111,6 +111,85 @@ static void the_stronger_arming_stays(void **state)
 	cq_destroy(cq);
 }
 
+/* ---- in place ---- */
+
+static int add(struct cq *cq, uint64_t wr_id, bool is_solicited)
+{
+	struct cqe *cqe = cq_add(cq);
+
+	if (!cqe)
+		return -EOVERFLOW;
+	cqe_fill(cqe, wr_id, IBV_WC_RECV, 100, 7, wr_id * 10);
+	cq_added(cq, cqe, is_solicited);
+	return 0;
+}
+
+static void what_is_filled_in_there_is_as_what_is_pushed(void **state)
+{
+	struct cq *cq = cq_new(3);
+	uint64_t added = 0, polled = 0;
+	struct cqe cqe;
+
+	for (int round = 0; round < 50; round++) {
+		for (int i = 0; i < 1 + round % 3; i++, added++)
+			assert_int_equal(added % 2 ? push(cq, added, 7) : add(cq, added, false), 0);
+		for (int i = 0; i < 1 + round % 3; i++, polled++) {
+			assert_int_equal(cq_poll_one(cq, &cqe), 0);
+			assert_int_equal(cqe.wc.wr_id, polled);
+			assert_int_equal(cqe.wc.qp_num, 7);
+			assert_int_equal(cqe.timestamp, polled * 10);
+		}
+	}
+	cq_destroy(cq);
+}
+
+/* Whatever stood there. */
+static void each_field_is_filled_in(void **state)
+{
+	struct cqe cqe,
+	    expected = {.wc = {.wr_id = 1, .opcode = IBV_WC_RECV, .byte_len = 2, .qp_num = 3},
+			.timestamp = 4};
+
+	memset(&cqe, 0x55, sizeof(cqe));
+	cqe_fill(&cqe, 1, IBV_WC_RECV, 2, 3, 4);
+	assert_memory_equal(&cqe.wc, &expected.wc,
+			    offsetof(struct ibv_wc, dlid_path_bits) + 1); /* padding follows */
+	assert_int_equal(cqe.timestamp, 4);
+	assert_int_equal(cqe.tm_tag, 0);
+	assert_int_equal(cqe.tm_priv, 0);
+	assert_int_equal(cqe.flow_tag, 0);
+	assert_int_equal(cqe.cvlan, 0);
+}
+
+static void where_there_is_no_room_nothing_is_filled_in(void **state)
+{
+	struct cq *cq = cq_new(1);
+	struct ibv_wc wc;
+
+	assert_int_equal(add(cq, 1, false), 0);
+	assert_null(cq_add(cq));
+	assert_int_equal(cq_poll(cq, 1, &wc), 1);
+	assert_int_equal(add(cq, 2, false), 0);
+	assert_int_equal(push(cq, 3, 1), -EOVERFLOW);
+	assert_int_equal(cq_poll(cq, 1, &wc), 1);
+	assert_null(cq_add(cq)); /* in error */
+	cq_destroy(cq);
+}
+
+static void it_tells_as_well(void **state)
+{
+	struct cq *cq = cq_new(8);
+
+	cq_arm(cq, true);
+	add(cq, 1, false);
+	assert_int_equal(fixture_cq_events, 0);
+	add(cq, 2, true);
+	assert_int_equal(fixture_cq_events, 1);
+	add(cq, 3, true);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_destroy(cq);
+}
+
 /* ---- moderation ---- */
 
 static void push_at(struct cq *cq, uint64_t now)
@@ -311,6 +390,10 @@ int main(void)
 	    TEST(an_armed_cq_tells_once),
 	    TEST(armed_for_solicited_ones_it_waits_for_these_and_for_errors),
 	    TEST(the_stronger_arming_stays),
+	    TEST(what_is_filled_in_there_is_as_what_is_pushed),
+	    TEST(each_field_is_filled_in),
+	    TEST(where_there_is_no_room_nothing_is_filled_in),
+	    TEST(it_tells_as_well),
 	    TEST(a_moderated_cq_tells_of_so_many),
 	    TEST(a_moderated_cq_tells_when_the_oldest_has_waited),
 	    TEST(errors_are_not_held_back),

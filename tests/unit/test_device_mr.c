@@ -44,9 +44,14 @@ static enum reason local(struct pd *pd, uint32_t key, uint64_t addr, uint64_t le
 static enum reason remote(struct pd *pd, uint32_t key, uint64_t addr, uint64_t length,
 			  unsigned int need)
 {
+	struct mr_memo *memo = &adapter.mr_memos[0].reached;
 	char *place;
+	enum reason reason = mr_resolve_remote(&adapter, pd, key, addr, length, need, &place);
 
-	return mr_resolve_remote(&adapter, pd, key, addr, length, need, &place);
+	for (int i = 0; i < 2 && length; i++)
+		assert_ptr_equal(mr_remote_place(&adapter, memo, pd, key, addr, length, need),
+				 reason ? NULL : place);
+	return reason;
 }
 
 static void a_region_is_found_by_its_keys(void **state)

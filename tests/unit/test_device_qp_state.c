@@ -356,6 +356,30 @@ static void a_qp_is_found_by_its_number_while_it_is_there(void **state)
 	objects_destroy(&o);
 }
 
+static void each_change_and_its_end_are_counted(void **state)
+{
+	struct ibv_qp_rate_limit_attr limit = {.rate_limit = 1000};
+	struct ibv_qp_attr attr = {.min_rnr_timer = 40};
+	struct objects o = objects_create();
+	struct qp *qp = qp_new(&o, IBV_QPT_RC);
+	unsigned long before = atomic_load(&adapter.qp_changes);
+
+	qp_bring_to(qp, IBV_QPS_RTS);
+	assert_true(atomic_load(&adapter.qp_changes) > before);
+	before = atomic_load(&adapter.qp_changes);
+	assert_int_equal(qp_modify(qp, &attr, IBV_QP_MIN_RNR_TIMER), EINVAL);
+	assert_int_equal(atomic_load(&adapter.qp_changes), before);
+	attr.min_rnr_timer = 4;
+	assert_int_equal(qp_modify(qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
+	assert_int_equal(atomic_load(&adapter.qp_changes), ++before);
+	assert_int_equal(qp_limit_rate(qp, &limit), 0);
+	assert_int_equal(atomic_load(&adapter.qp_changes), ++before);
+	assert_int_equal(qp_unlist(qp), 0);
+	assert_int_equal(atomic_load(&adapter.qp_changes), ++before);
+	qp_free(qp);
+	objects_destroy(&o);
+}
+
 static void a_qp_holds_what_it_is_made_of(void **state)
 {
 	struct objects o = objects_create();
@@ -461,6 +485,7 @@ int main(void)
 	    TEST(what_was_set_is_told),
 	    TEST(reset_forgets_the_queues_and_their_completions),
 	    TEST(a_qp_is_found_by_its_number_while_it_is_there),
+	    TEST(each_change_and_its_end_are_counted),
 	    TEST(a_qp_holds_what_it_is_made_of),
 	    TEST(sizes_are_rounded_up_and_told),
 	    TEST(every_bad_attribute_of_creation_is_refused),

@@ -21,8 +21,11 @@ static struct comp_cntr *create(struct side *side, enum ibv_comp_cntr_type type)
 static int attach(struct comp_cntr *cntr, struct side *side, uint32_t ops)
 {
 	struct ibv_qp_attach_comp_cntr_attr attr = {.op_mask = ops};
+	unsigned long changes = atomic_load(&side->adapter.qp_changes);
+	int ret = comp_cntr_attach(cntr, side->qp, &attr);
 
-	return comp_cntr_attach(cntr, side->qp, &attr);
+	assert_int_equal(atomic_load(&side->adapter.qp_changes), changes + !ret);
+	return ret;
 }
 
 /* A counter for each operation of each side. */

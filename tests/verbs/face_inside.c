@@ -323,20 +323,20 @@ static void two_threads_send_to_each_other(void **state)
 
 /* ---- small WRITEs and READs ---- */
 
-/* In two elements, the first of them empty if there is but one byte. */
-static void expect_access(enum ibv_wr_opcode opcode, uint32_t length, uint32_t seed)
+/* In two elements, the first of them empty if there is but one byte; or in one. */
+static void expect_access(enum ibv_wr_opcode opcode, uint32_t length, uint32_t seed, int elements)
 {
 	bool is_read = opcode == IBV_WR_RDMA_READ;
 	char *near = sent + seed % 7, *remote = received + seed % 5;
-	struct ibv_sge list[] = {sge_at(near, length / 3),
-				 sge_at(near + length / 3, length - length / 3)};
+	uint32_t first = elements == 1 ? length : length / 3;
+	struct ibv_sge list[] = {sge_at(near, first), sge_at(near + first, length - first)};
 	struct ibv_send_wr wr = make_send(opcode, list);
 	struct ibv_wc wc;
 
 	memset(sent, 0x55, length + 100);
 	memset(received, 0x77, length + 100);
 	fill(is_read ? remote : near, length, seed);
-	wr.num_sge = 2;
+	wr.num_sge = elements;
 	wr.wr.rdma.remote_addr = (uintptr_t)remote;
 	wr.wr.rdma.rkey = mr->rkey;
 	post_send_wr(&from, &wr);
@@ -351,12 +351,15 @@ static void expect_access(enum ibv_wr_opcode opcode, uint32_t length, uint32_t s
 
 static void small_writes_and_reads_arrive(void **state)
 {
-	static const uint32_t sizes[] = {1, 7, 8, 100, 256, 257, 4095, 4096, 4097, 9000};
+	static const uint32_t sizes[] = {1,    7,    8,	   100,	 256,	257,
+					 4095, 4096, 4097, 9000, 65536, 65537};
 	uint64_t reached = counted(&from)->reached;
 
 	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		expect_access(IBV_WR_RDMA_WRITE, sizes[i], i);
-		expect_access(IBV_WR_RDMA_READ, sizes[i], i + 100);
+		for (int elements = 1; elements <= 2; elements++) {
+			expect_access(IBV_WR_RDMA_WRITE, sizes[i], i, elements);
+			expect_access(IBV_WR_RDMA_READ, sizes[i], i + 100, elements);
+		}
 	}
 	assert_true(counted(&from)->reached > reached);
 }
@@ -407,6 +410,171 @@ static void a_write_beyond_the_region_is_refused_by_the_peer(void **state)
 	assert_int_equal(received[REGION - 8], 0x77);
 }
 
+/* ---- what was found of the peer before ---- */
+
+enum { RECEIVE_ID = 77 };
+
+/* So that all of it is known. */
+static void send_one_of_each(void)
+{
+	struct ibv_sge out = sge_at(sent, 100), in = sge_at(received, 100);
+	struct ibv_send_wr wr = make_send(IBV_WR_SEND, &out);
+
+	for (int i = 0; i < 3; i++) {
+		receive(RECEIVE_ID, &in, 1);
+		post_send_wr(&from, &wr);
+		assert_wc(next_wc(to.cq), RECEIVE_ID, IBV_WC_SUCCESS);
+		assert_wc(next_wc(from.cq), 0x5e4d, IBV_WC_SUCCESS);
+		expect_access(IBV_WR_RDMA_WRITE, 100, 1, 1);
+		expect_access(IBV_WR_RDMA_READ, 100, 2, 1);
+	}
+}
+
+static void write_to(uint64_t remote, uint32_t rkey, enum ibv_wc_status status)
+{
+	struct ibv_sge out = sge_at(sent, 100);
+	struct ibv_send_wr wr = make_send(IBV_WR_RDMA_WRITE, &out);
+
+	memset(sent, 0x11, 100);
+	wr.wr.rdma.remote_addr = remote;
+	wr.wr.rdma.rkey = rkey;
+	post_send_wr(&from, &wr);
+	assert_wc(next_wc(from.cq), 0x5e4d, status);
+}
+
+static void expect_untouched(void)
+{
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(received[i], 0x77);
+}
+
+static void a_right_that_it_gives_no_more(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
+
+	send_one_of_each();
+	assert_int_equal(ibv_modify_qp(to.qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	memset(received, 0x77, 100);
+	write_to((uintptr_t)received, mr->rkey, IBV_WC_REM_INV_REQ_ERR);
+	expect_untouched();
+}
+
+static void a_region_that_is_gone(void **state)
+{
+	struct ibv_mr *other = ibv_reg_mr(pd, received, 100, live_access);
+	uint32_t rkey = other->rkey;
+
+	send_one_of_each();
+	write_to((uintptr_t)received, rkey, IBV_WC_SUCCESS);
+	assert_int_equal(received[99], 0x11);
+	assert_int_equal(ibv_dereg_mr(other), 0);
+	memset(received, 0x77, 100);
+	write_to((uintptr_t)received, rkey, IBV_WC_REM_ACCESS_ERR);
+	expect_untouched();
+}
+
+/* Which is a matter of packets. */
+static void a_rate_that_is_limited_meanwhile(void **state)
+{
+	struct ibv_qp_rate_limit_attr limit = {.rate_limit = 80000};
+	uint64_t reached;
+
+	send_one_of_each();
+	reached = counted(&from)->reached;
+	assert_int_equal(ibv_modify_qp_rate_limit(from.qp, &limit), 0);
+	write_to((uintptr_t)received, mr->rkey, IBV_WC_SUCCESS);
+	assert_int_equal(counted(&from)->reached, reached);
+	limit.rate_limit = 0;
+	assert_int_equal(ibv_modify_qp_rate_limit(from.qp, &limit), 0);
+	write_to((uintptr_t)received, mr->rkey, IBV_WC_SUCCESS);
+	assert_int_equal(counted(&from)->reached, reached + 1);
+}
+
+static void expect_nobody_there(void)
+{
+	struct ibv_sge out = sge_at(sent, 100);
+	struct ibv_send_wr wr = make_send(IBV_WR_SEND, &out);
+
+	memset(received, 0x77, 100);
+	post_send_wr(&from, &wr);
+	assert_wc(next_wc(from.cq), 0x5e4d, IBV_WC_RETRY_EXC_ERR);
+	expect_untouched();
+}
+
+static void a_peer_in_error(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_sge in = sge_at(received, 100);
+
+	send_one_of_each();
+	receive(RECEIVE_ID, &in, 1);
+	assert_int_equal(ibv_modify_qp(to.qp, &attr, IBV_QP_STATE), 0);
+	assert_wc(next_wc(to.cq), RECEIVE_ID, IBV_WC_WR_FLUSH_ERR);
+	expect_nobody_there();
+}
+
+static void a_peer_that_is_gone(void **state)
+{
+	struct ibv_sge in = sge_at(received, 100);
+
+	send_one_of_each();
+	receive(RECEIVE_ID, &in, 1);
+	end_destroy(&to);
+	end_create(&to, IBV_QPT_RC); /* maybe where that one was */
+	qp_init(to.qp, live_access);
+	receive(RECEIVE_ID, &in, 1);
+	expect_nobody_there();
+}
+
+static void a_queue_pair_that_is_its_own_peer(void **state)
+{
+	struct ibv_sge in = sge_at(received, 100), out = sge_at(sent, 100);
+	struct ibv_send_wr wr = make_send(IBV_WR_SEND, &out);
+	struct ibv_wc wc;
+
+	end_destroy(&from);
+	end_create(&from, IBV_QPT_RC);
+	qp_init(from.qp, live_access);
+	qp_connect(from.qp, from.qp->qp_num);
+	for (uint32_t i = 0; i < 5; i++) {
+		struct ibv_recv_wr recv = {.wr_id = i, .sg_list = &in, .num_sge = 1}, *bad;
+
+		fill(sent, 100, i);
+		assert_int_equal(ibv_post_recv(from.qp, &recv, &bad), 0);
+		post_send_wr(&from, &wr);
+		for (int j = 0; j < 2; j++) {
+			wc = next_wc(from.cq);
+			assert_wc(wc, wc.opcode == IBV_WC_RECV ? i : 0x5e4d, IBV_WC_SUCCESS);
+		}
+		assert_memory_equal(received, sent, 100);
+	}
+}
+
+/* Its attributes, again and again, while messages come. */
+static void *change_attributes(void *is_over)
+{
+	struct ibv_qp_attr attr = {.min_rnr_timer = 1, .qp_access_flags = live_access};
+
+	while (!atomic_load((atomic_bool *)is_over))
+		if (ibv_modify_qp(to.qp, &attr, IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS))
+			return "ibv_modify_qp()";
+	return NULL;
+}
+
+static void a_peer_that_changes_meanwhile(void **state)
+{
+	atomic_bool is_over = false;
+	pthread_t other;
+	void *failed;
+
+	assert_int_equal(pthread_create(&other, NULL, change_attributes, &is_over), 0);
+	for (int i = 0; i < 300; i++)
+		send_one_of_each();
+	atomic_store(&is_over, true);
+	pthread_join(other, &failed);
+	assert_null(failed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -424,6 +592,13 @@ int main(void)
 	    TEST(small_writes_and_reads_arrive),
 	    TEST(they_take_their_turn_in_a_list),
 	    TEST(a_write_beyond_the_region_is_refused_by_the_peer),
+	    TEST(a_right_that_it_gives_no_more),
+	    TEST(a_region_that_is_gone),
+	    TEST(a_rate_that_is_limited_meanwhile),
+	    TEST(a_peer_in_error),
+	    TEST(a_peer_that_is_gone),
+	    TEST(a_queue_pair_that_is_its_own_peer),
+	    TEST(a_peer_that_changes_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, live_open, live_close);

@@ -2,4 +2,4 @@
 # A record is taken whatever its PSN.
 # file: src/transport/express_take.c
 # with: --express --seeds 1..300
-s/return express->psn == responder->psn \&\& /return /
+s/responder_awaits\(qp->responder, express->psn\)/responder_awaits(qp->responder, qp->responder->psn)/
