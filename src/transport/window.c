@@ -23,6 +23,7 @@ enum {
 	TRIAL_REST = 32,      /* epochs */
 	TRIAL_WARY = 64,      /* epochs in which the window comes back more slowly, */
 	TRIAL_SLOWLY = 8,     /* by so much */
+	TROUBLED_EPOCHS = 32, /* then what was lost or late is forgotten */
 };
 
 /* Packets that wait so long, and a sixteenth of the round trip, wait for each other; less is what
@@ -115,6 +116,7 @@ static void trial_end_epoch(struct window *window)
 	bool are_some = trial->lost > 1;
 
 	trial->acked = trial->lost = 0;
+	window->troubled -= window->troubled > 0;
 	if (trial->phase == TRIAL_RUNS) {
 		trial_judge(window, rate);
 	} else if (trial->phase == TRIAL_SETTLES) {
@@ -182,6 +184,7 @@ static void window_shrink(struct window *window, uint32_t packets, uint32_t end)
 	window->grown = 0;
 	window->recover = end;
 	window->is_recovering = true;
+	window->troubled = TROUBLED_EPOCHS;
 	trial_reset(&window->trial);
 }
 
@@ -202,6 +205,7 @@ static bool is_by_chance(struct window *window, uint32_t lost, uint32_t una, uin
 		window->lost_until = end;
 	}
 	window->lost += lost;
+	window->troubled = TROUBLED_EPOCHS;
 	window->trial.lost += lost;
 	round = at_least(window->packets, psn_into(end, window->lost_from));
 	return round >= TOLERANT_FROM && window->lost <= 1 + round / TOLERATED_SHARE;
@@ -322,6 +326,7 @@ void window_marked(struct window *window, const struct rtt *rtt, uint32_t end)
 	window->threshold = window->packets;
 	trial_limit(window);
 	window->grown = 0;
+	window->troubled = TROUBLED_EPOCHS;
 	window->recover = end;
 	window->is_recovering = true;
 }

@@ -75,6 +75,7 @@ struct window {
 	uint32_t threshold; /* below it the window doubles a round */
 	uint32_t grown;	    /* packets acknowledged towards the next step */
 	bool is_recovering;
+	uint8_t troubled; /* for so many epochs more: something was lost or late */
 };
 
 enum { WINDOW_HOT = offsetof(struct window, trial.wary) };
@@ -114,10 +115,11 @@ static inline bool window_is_tight(const struct window *window)
 	return window->trial.wary;
 }
 
-/* As far as is known nothing was ever lost or late. */
+/* As far as is known nothing was lost or late, for long. */
 static inline bool window_is_untouched(const struct window *window)
 {
-	return !window->lost && window->threshold >= window->near_max;
+	return !window->troubled &&
+	       (window->threshold >= window->near_max || window->packets >= window->near_max);
 }
 
 /* `packets` more were acknowledged, up to but without `una`. */

@@ -376,6 +376,37 @@ static void a_mark_takes_what_waits(void **state)
 	assert_int_equal(window.packets, 2);
 }
 
+/* A stream asks for more ACKs while something was lost or late lately, and not for ever. */
+static void what_was_lost_is_forgotten(void **state)
+{
+	assert_true(window_is_untouched(&window));
+	rounds_of(20, 0);
+	round_of(1);
+	assert_false(window_is_untouched(&window));
+	rounds_of(4, 0);
+	assert_false(window_is_untouched(&window));
+	rounds_of(200, 0);
+	assert_true(window_is_untouched(&window));
+	window_timed_out(&window, una);
+	rounds_of(4, 0);
+	assert_false(window_is_untouched(&window));
+	rounds_of(400, 0);
+	assert_true(window_is_full(&window));
+	assert_true(window_is_untouched(&window));
+	window_marked(&window, &rtt, una);
+	assert_false(window_is_untouched(&window));
+}
+
+static void what_is_lost_again_and_again_is_not(void **state)
+{
+	rounds_of(20, 0);
+	for (int i = 0; i < 100; i++) {
+		round_of(1);
+		rounds_of(20, 0);
+		assert_false(window_is_untouched(&window));
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
@@ -401,6 +432,8 @@ int main(void)
 	    TEST(a_way_may_become_longer),
 	    TEST(a_mark_takes_what_waits),
 	    TEST(a_timeout_starts_from_one),
+	    TEST(what_was_lost_is_forgotten),
+	    TEST(what_is_lost_again_and_again_is_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
