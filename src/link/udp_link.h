@@ -34,6 +34,9 @@ enum {
 	ALONE_MAX = 2,
 	SINGLES = 16,
 	RECEIVE_BYTES = 64 << 10, /* a GRO batch, at most */
+	/* The kernel copies slowly to a place that lies a little further on in its page than what
+	 * is copied does: that is never the beginning of one. */
+	RECEIVE_ALIGNMENT = 4096,
 	TRAIN_BYTES = 17 << 10, /* what is checked and then placed still lies in the first cache */
 
 	HOP_LIMIT_DEFAULT = 64,

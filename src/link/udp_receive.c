@@ -22,7 +22,7 @@
 int udp_receiver_init(struct udp_receiver *r)
 {
 	r->batch = 1;
-	r->buffers = aligned_alloc(64, RECEIVE_BATCH * RECEIVE_BYTES);
+	r->buffers = aligned_alloc(RECEIVE_ALIGNMENT, RECEIVE_BATCH * RECEIVE_BYTES);
 	return r->buffers ? 0 : -ENOMEM;
 }
 
