@@ -5,6 +5,7 @@
  * this one is lost (9.7.5.1.1, 9.7.5.2).
  */
 
+#include "base/hot.h"
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/offer.h"
@@ -74,6 +75,9 @@ static void acknowledged(struct qp *qp, uint32_t before, uint64_t now)
 		recovery_progressed(qp);
 	window_acknowledged(&requester->window, psn_into(requester->una, before), requester->una);
 	retry_progressed(qp, now);
+	probe_progressed(qp, now);
+	if (psn_compare(requester->una, requester->packets_end) > 0)
+		requester->packets_end = requester->una;
 }
 
 /* A message that has left, all of it before `limit`. */
@@ -109,14 +113,11 @@ static void tell(struct qp *qp, const struct send_wqe *wqe, uint32_t head, uint6
 
 /* What acknowledge_before() does of such messages, which are most of a stream, in a few steps. What
  * follows the last of them is done as after any. */
-static void retire_plain(struct qp *qp, uint32_t limit, uint64_t now)
+static void retire_messages(struct qp *qp, uint32_t limit, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	uint32_t before = requester->una, una = before, head = sq_head(qp);
 
-	if (requester->has_failed || !requester_is_alive(qp) ||
-	    qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND)
-		return;
 	while (una != limit) {
 		const struct send_wqe *wqe = sq_wqe(&qp->sq, head);
 
@@ -135,6 +136,13 @@ static void retire_plain(struct qp *qp, uint32_t limit, uint64_t now)
 	if (una != requester->una)
 		go_past(qp, una, head, false);
 	completer_retire_done(qp, now);
+}
+
+static void retire_plain(struct qp *qp, uint32_t limit, uint64_t now)
+{
+	if (!qp->requester->has_failed && requester_is_alive(qp) &&
+	    !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
+		retire_messages(qp, limit, now);
 }
 
 /*
@@ -172,6 +180,29 @@ void completer_acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
 	requester->counters.acks_received++;
 	acknowledge_before(qp, psn_next(psn), now);
 	requester->has_credits = false;
+}
+
+APART static void acknowledge_packets(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	completer_acknowledge(qp, psn, now);
+}
+
+void completer_acknowledge_sent(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	uint32_t limit = psn_next(psn);
+
+	if (psn_compare(requester->una, requester->packets_end) >= 0 &&
+	    !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
+		retire_messages(qp, limit, now);
+	if (requester->una != limit || !requester_is_alive(qp)) {
+		acknowledge_packets(qp, psn, now);
+		return;
+	}
+	requester->packets_end = limit;
+	retry_refill(qp);
+	requester->has_credits = false;
+	requester->counters.acks_received++;
 }
 
 /* The answer to the packet at `una` is in. */

@@ -357,7 +357,6 @@ void express_fetch_sent(const struct qp *qp)
 
 	fetch_first(requester, 0);
 	fetch_first(requester, offsetof(struct requester, counters));
-	fetch_first(requester, REQUESTER_ACKED);
 	fetch_first((const char *)sq_wqe(&qp->sq, sq_head(qp)), offsetof(struct send_wqe, wr_id));
 }
 

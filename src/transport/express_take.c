@@ -82,7 +82,7 @@ static void acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 
-	completer_acknowledge(qp, psn & PSN_MASK, now);
+	completer_acknowledge_sent(qp, psn & PSN_MASK, now);
 	requester->ack_deadline = NO_DEADLINE;
 	requester->is_untimed = requester->una != requester->end;
 }

@@ -176,6 +176,7 @@ static uint32_t take_responses(struct qp *qp, const struct packet *packet, uint6
 		window_acknowledged(&requester->window, 1, requester->una);
 	}
 	retry_progressed(qp, now);
+	probe_progressed(qp, now);
 	if (transport_waits(qp))
 		qp->adapter->host->schedule(qp->adapter, qp);
 	return count;

@@ -99,7 +99,7 @@ static void advance(struct qp *qp, struct send_wqe *wqe)
 	qp->sq.next++;
 	wqe->first_psn = wqe->last_psn = requester->end;
 	wqe->flight = WQE_STARTED;
-	requester->psn = requester->end = psn_next(requester->end);
+	requester->psn = requester->end = requester->packets_end = psn_next(requester->end);
 	requester->current++;
 	requester->since_ack_req = 0;
 	requester->is_unasked = false;

@@ -40,7 +40,7 @@ void requester_start(struct qp *qp, uint32_t psn)
 
 	requester_reset(qp);
 	psn &= PSN_MASK;
-	requester->una = requester->psn = requester->end = psn;
+	requester->una = requester->psn = requester->end = requester->packets_end = psn;
 	requester->retries_left = qp->attr.retry_cnt;
 	requester->rnr_retries_left = qp->attr.rnr_retry;
 	requester->signs_left = qp->type == IBV_QPT_RC ? SIGN_TRIES : 0;
@@ -465,15 +465,13 @@ static bool ask_at_last(struct qp *qp, uint64_t now, struct outbox *outbox)
 	return true;
 }
 
-bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
 	uint32_t bytes = 0, before;
 	enum sent sent;
 
-	requester->run_bytes = requester->turn_bytes = 0;
-	requester->rate_deadline = NO_DEADLINE;
-	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now) || !retry_on_deadline(qp, now))
+	if (!retry_on_deadline(qp, now))
 		return false;
 	if (requester->rnr_deadline != NO_DEADLINE)
 		return false;
@@ -504,4 +502,18 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	if (requester_is_alive(qp))
 		tell_drained(qp);
 	return !ask_at_last(qp, now, outbox);
+}
+
+bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
+{
+	struct requester *requester = qp->requester;
+	bool wants_more;
+
+	requester->run_bytes = requester->turn_bytes = 0;
+	requester->rate_deadline = NO_DEADLINE;
+	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now))
+		return false;
+	wants_more = run(qp, now, outbox);
+	requester->packets_end = requester->end;
+	return wants_more;
 }

@@ -60,15 +60,16 @@ struct requester {
 	uint32_t una, psn, end;
 	uint32_t current;	/* index of the WQE that psn belongs to, free-running */
 	uint32_t since_ack_req; /* packets out since one asked for an ACK */
-	uint32_t rd_count;	/* of rd_last, below */
+	uint32_t packets_end;	/* PSN; what has left from there on are records (express.h) */
 	bool is_untimed;	/* the ACK timer starts when the host next knows the time */
 	bool has_failed;	/* a WQE, below */
 	bool has_credits;	/* below */
 	bool was_told;		/* the work request that was done last has a completion */
 	bool has_gone_back;	/* to this una, told by the peer: further NAKs of the same gap are
 				   echoes */
-	uint8_t retries_left, rnr_retries_left;
-	uint8_t expired;	/* ACK timeouts in a row */
+	uint8_t retries_left : 4, rnr_retries_left : 4; /* 7 at most */
+	uint8_t rd_count;				/* of rd_last, below */
+	uint8_t expired;				/* ACK timeouts in a row */
 	uint64_t ack_deadline;	/* NO_DEADLINE: not running; of UC and UD for the receiver's pace */
 	uint64_t rnr_deadline;	/* NO_DEADLINE: the peer is ready */
 	struct hold *responses; /* what of them came before its turn */
@@ -121,6 +122,7 @@ struct requester {
 /* That cache line. */
 enum { REQUESTER_ACKED = offsetof(struct requester, window) + WINDOW_HOT };
 
+_Static_assert(offsetof(struct requester, counters) == CACHE_LINE, "what comes first is a line");
 _Static_assert(REQUESTER_ACKED % CACHE_LINE == 0 &&
 		   offsetof(struct requester, probe.rtt.samples) <= REQUESTER_ACKED + CACHE_LINE,
 	       "is one");
@@ -247,6 +249,10 @@ void completer_receive(struct qp *qp, const struct wire_packet *packet, uint64_t
 /* All up to this PSN, of which nothing is answered with data, is acknowledged. */
 void completer_acknowledge(struct qp *qp, uint32_t psn, uint64_t now);
 
+/* The same where nothing failed, goes again or is answered with data, and for fewer steps where all
+ * that is in flight left as records: neither window nor probe are about those. */
+void completer_acknowledge_sent(struct qp *qp, uint32_t psn, uint64_t now);
+
 /* The WQE at the head is done: its completion, if it wants one, and the next is the head. */
 void completer_retire(struct qp *qp, uint64_t now);
 
@@ -259,6 +265,7 @@ void retry_go_back(struct qp *qp, uint64_t now);
 void retry_after_gap(struct qp *qp, uint64_t now);
 void retry_after_rnr(struct qp *qp, uint8_t timer, uint64_t now);
 bool retry_on_deadline(struct qp *qp, uint64_t now);
+void retry_refill(struct qp *qp);
 void retry_progressed(struct qp *qp, uint64_t now);
 void retry_start_timer(struct qp *qp, uint64_t now);
 

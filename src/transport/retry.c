@@ -25,9 +25,8 @@ void retry_start_timer(struct qp *qp, uint64_t now)
 		qp->requester->ack_deadline = now + timeout;
 }
 
-/* Something was acknowledged: counters are full again, and the timer begins anew if anything is
- * outstanding. */
-void retry_progressed(struct qp *qp, uint64_t now)
+/* Something was acknowledged: counters are full again, */
+void retry_refill(struct qp *qp)
 {
 	struct requester *requester = qp->requester;
 
@@ -36,9 +35,16 @@ void retry_progressed(struct qp *qp, uint64_t now)
 	requester->has_gone_back = false;
 	requester->expired = 0;
 	requester->ack_deadline = NO_DEADLINE;
+}
+
+/* and the timer begins anew if anything is outstanding. */
+void retry_progressed(struct qp *qp, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	retry_refill(qp);
 	if (requester->una != requester->psn)
 		retry_start_timer(qp, now);
-	probe_progressed(qp, now);
 }
 
 void retry_go_back(struct qp *qp, uint64_t now)

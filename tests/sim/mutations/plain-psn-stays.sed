@@ -2,4 +2,4 @@
 # What has left keeps the PSN of the one before.
 # file: src/transport/plain.c
 # with: --plain --seeds 1..300
-s/^\trequester->psn = requester->end = psn_next\(requester->end\);$//
+s/^\trequester->psn = requester->end = requester->packets_end = psn_next\(requester->end\);$//
