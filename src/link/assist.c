@@ -13,9 +13,10 @@
 #include "link/reach.h"
 
 enum {
-	FROM = 192 << 10, /* less is done sooner alone */
-	CHUNK_MIN = 64 << 10,
-	CHUNKS = 8,
+	FROM = 192 << 10,     /* less is done sooner alone */
+	FIRST_MIN = 64 << 10, /* of the chunks, which are three */
+	FIRST_PART = 8,
+	CHUNKS = 3,
 	TAIL = 4096, /* of a WRITE, where the rest was done by two */
 	ALONE = 4,   /* times in a row that nobody helped: then it is offered seldom */
 	SELDOM = 8,
@@ -27,9 +28,9 @@ enum {
 /* What is to be done, in words. */
 struct work {
 	struct directory_question question;
-	uint64_t address; /* the initiator's memory */
-	uint64_t offset;  /* into the message */
-	uint64_t bytes, chunk;
+	uint64_t address;      /* the initiator's memory */
+	uint64_t offset;       /* into the message */
+	uint64_t bytes, first; /* in all, and of the first chunk */
 	uint64_t is_read;
 };
 
@@ -43,6 +44,30 @@ bool assist_is_for(struct assist *assist, const struct reach_op *op)
 		return true;
 	assist->alone++;
 	return false;
+}
+
+/*
+ * Where a chunk begins, and the one before it ends. The first is short: while it is copied the
+ * helper comes by. The second is half of all, the third what the first and half leave. So each of
+ * the two has half, by one call or two; each call looks up the pages anew.
+ */
+static uint64_t start_of(const struct work *work, uint32_t chunk)
+{
+	switch (chunk) {
+	case 0:
+		return 0;
+	case 1:
+		return work->first;
+	case 2:
+		return work->first + work->bytes / 2 / TAIL * TAIL;
+	default:
+		return work->bytes;
+	}
+}
+
+static uint64_t bytes_of(const struct work *work, uint32_t chunk)
+{
+	return start_of(work, chunk + 1) - start_of(work, chunk);
 }
 
 static uint64_t claims_of(uint32_t number, uint32_t chunks, uint32_t next)
@@ -85,7 +110,7 @@ static bool copy(struct reach *reach, bool is_read, char *here, uint64_t there, 
 
 /* ---- the initiator ---- */
 
-static void offer(struct assist *assist, const struct work *work, uint32_t chunks)
+static void offer(struct assist *assist, const struct work *work)
 {
 	struct assist_board *board = assist->board;
 	uint64_t words[ASSIST_WORDS] = {0};
@@ -94,7 +119,7 @@ static void offer(struct assist *assist, const struct work *work, uint32_t chunk
 	for (int i = 0; i < ASSIST_WORDS; i++)
 		atomic_store_explicit(&board->work[i], words[i], memory_order_relaxed);
 	assist->number++;
-	atomic_store_explicit(&board->claims, claims_of(assist->number, chunks, 0),
+	atomic_store_explicit(&board->claims, claims_of(assist->number, CHUNKS, 0),
 			      memory_order_release);
 }
 
@@ -111,22 +136,19 @@ static uint32_t withdraw(struct assist *assist)
  * and the end goes with it.
  */
 static void work_off(struct assist *assist, struct reach *reach, const struct work *work,
-		     const struct reach_op *op, uint64_t place, uint32_t chunks)
+		     const struct reach_op *op, uint64_t place)
 {
 	uint32_t own = 0, chunk;
 
 	while (claim(assist->board, assist->number, own == 1, &chunk)) {
-		uint64_t start = chunk * work->chunk, left = work->bytes - start;
-		bool is_rest = chunk == own && (chunk == 1 || chunks == 1);
+		uint64_t start = start_of(work, chunk), left;
+		bool is_rest = chunk == 1 && own == 1;
 
-		assist->has_failed = chunk >= chunks; /* somebody wrote nonsense there */
+		assist->has_failed = chunk >= CHUNKS; /* somebody wrote nonsense there */
 		if (assist->has_failed)
 			break;
-		own = is_rest ? chunks : own + 1;
-		if (is_rest)
-			left = op->bytes - start;
-		else if (left > work->chunk)
-			left = work->chunk;
+		own = is_rest ? CHUNKS : own + 1;
+		left = is_rest ? op->bytes - start : bytes_of(work, chunk);
 		assist->has_failed =
 		    !copy(reach, op->is_read, (char *)op->pieces[0].iov_base + start, place + start,
 			  left, is_rest && op->offset + op->bytes == op->length);
@@ -175,17 +197,14 @@ static void begin(struct assist *assist, struct reach *reach,
 	    .bytes = op->bytes - (has_tail ? TAIL : 0),
 	    .is_read = op->is_read,
 	};
-	uint32_t chunks;
 
-	work.chunk = (work.bytes + CHUNKS - 1) / CHUNKS;
-	if (work.chunk < CHUNK_MIN)
-		work.chunk = CHUNK_MIN;
-	work.chunk = (work.chunk + TAIL - 1) / TAIL * TAIL;
-	chunks = (uint32_t)((work.bytes + work.chunk - 1) / work.chunk);
+	work.first = work.bytes / FIRST_PART / TAIL * TAIL;
+	if (work.first < FIRST_MIN)
+		work.first = FIRST_MIN;
 	assist->has_failed = false;
 	assist->done_then = atomic_load_explicit(&assist->board->done, memory_order_relaxed);
-	offer(assist, &work, chunks);
-	work_off(assist, reach, &work, op, place, chunks);
+	offer(assist, &work);
+	work_off(assist, reach, &work, op, place);
 	assist->done_then += assist->helped;
 	assist->qpn = question->qpn;
 	assist->addr = question->addr;
@@ -234,7 +253,7 @@ static bool is_sensible(const struct work *work)
 	const struct directory_question *question = &work->question;
 
 	return work->offset <= question->length && work->bytes <= question->length - work->offset &&
-	       work->chunk && work->chunk <= work->bytes &&
+	       work->first && work->first <= work->bytes / 2 &&
 	       (work->is_read
 		    ? question->need == IBV_ACCESS_REMOTE_READ || question->need == REACH_SENDS
 		    : question->need == IBV_ACCESS_REMOTE_WRITE);
@@ -246,14 +265,11 @@ static void help_with(struct assist_board *board, const struct work *work, struc
 	uint32_t chunk;
 
 	while (claim(board, number, 0, &chunk)) {
-		uint64_t start = chunk * work->chunk, left;
-		bool is_done = false;
+		uint64_t start = start_of(work, chunk);
+		bool is_done =
+		    chunk < CHUNKS && copy(reach, !work->is_read, place + start,
+					   work->address + start, bytes_of(work, chunk), false);
 
-		if (start < work->bytes) {
-			left = work->bytes - start;
-			is_done = copy(reach, !work->is_read, place + start, work->address + start,
-				       left < work->chunk ? left : work->chunk, false);
-		}
 		if (!is_done)
 			atomic_store_explicit(&board->failure, number, memory_order_relaxed);
 		atomic_fetch_add_explicit(&board->done, 1, memory_order_release);

@@ -279,8 +279,9 @@ static void until_claimed(bool is_read)
 
 	atomic_store(&is_claimed, false);
 	assert_int_equal(pthread_create(&claimer, NULL, claim_one, NULL), 0);
-	while (part(is_read, 0, 0, MIB, 0, MIB) != REACH_LATER)
-		;
+	do
+		memset(is_read ? own : theirs, 0x77, REGION);
+	while (part(is_read, 0, 0, MIB, 0, MIB) != REACH_LATER);
 	pthread_join(claimer, NULL);
 	assert_true(atomic_load(&is_claimed));
 	assert_int_equal(atomic_load(&hazard) % 2, 0);
@@ -303,6 +304,28 @@ static void what_is_claimed_is_waited_for_in_later_calls(void **state)
 	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_DONE);
 	assert_memory_equal(theirs + MARGIN, own + MARGIN, MIB);
 	transfer(true, 0, 0, MIB, 2);
+}
+
+/* What is claimed is one piece, and half at most; all else the initiator has done by then. */
+static void half_of_it_is_claimed_at_most(void **state)
+{
+	for (int round = 0; round < 20; round++) {
+		uint32_t begin = MARGIN, end = MARGIN + MIB - 4096;
+
+		memset(own, 0x11, REGION);
+		until_claimed(false);
+		while (begin < end && theirs[begin] == 0x11)
+			begin++;
+		while (end > begin && theirs[end - 1] == 0x11)
+			end--;
+		for (uint32_t i = begin; i < end; i++)
+			assert_int_equal(theirs[i], 0x77);
+		assert_in_range(end - begin, MIB / 8 - 4096, MIB / 2);
+		memset(theirs + begin, 0x11, end - begin);
+		atomic_fetch_add(&board->done, 1);
+		assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_DONE);
+		assert_memory_equal(theirs + MARGIN, own + MARGIN, MIB);
+	}
 }
 
 static void what_the_helper_could_not_copy_is_refused(void **state)
@@ -328,7 +351,7 @@ static void who_is_gone_is_not_waited_for(void **state)
 /* The initiator's word of what is to be done, as it stands on the board (assist.c). */
 struct work {
 	struct directory_question question;
-	uint64_t address, offset, bytes, chunk, is_read;
+	uint64_t address, offset, bytes, first, is_read;
 };
 
 static bool helps_with(const struct work *work, uint32_t chunks)
@@ -360,13 +383,13 @@ static void the_helper_does_nothing_that_it_may_not(void **state)
 	    .question = question_of(false, 0, LONG),
 	    .address = (uintptr_t)own,
 	    .bytes = LONG,
-	    .chunk = LONG / 2,
+	    .first = LONG / 4,
 	};
-	struct work wrongs[10];
+	struct work wrongs[11];
 
-	assert_true(helps_with(&fits, 2));
+	assert_true(helps_with(&fits, 3));
 	assert_memory_equal(theirs + MARGIN, own, LONG);
-	for (int i = 0; i < 10; i++)
+	for (int i = 0; i < 11; i++)
 		wrongs[i] = fits;
 	wrongs[0].question.rkey++;
 	wrongs[1].question.addr += REGION - 2 * MARGIN;
@@ -375,11 +398,12 @@ static void the_helper_does_nothing_that_it_may_not(void **state)
 	wrongs[4].bytes = LONG + 1;
 	wrongs[5].offset = 1;
 	wrongs[6].offset = UINT64_MAX;
-	wrongs[7].chunk = 0;
-	wrongs[8].chunk = UINT64_MAX;
+	wrongs[7].first = 0;
+	wrongs[8].first = UINT64_MAX;
 	wrongs[9].is_read = true;
-	for (int i = 0; i < 10; i++) {
-		if (helps_with(&wrongs[i], 2))
+	wrongs[10].first = LONG / 2 + 1; /* the third would begin behind the end */
+	for (int i = 0; i < 11; i++) {
+		if (helps_with(&wrongs[i], 3))
 			fail_msg("wrong %d was done", i);
 		assert_untouched();
 	}
@@ -388,7 +412,7 @@ static void the_helper_does_nothing_that_it_may_not(void **state)
 	for (uint32_t i = MARGIN + LONG; i < REGION; i++)
 		assert_int_equal(theirs[i], 0x77);
 	fits.address = 4096;
-	assert_false(helps_with(&fits, 2));
+	assert_false(helps_with(&fits, 3));
 	assert_untouched();
 }
 
@@ -412,6 +436,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(what_is_offered_is_fetched_and_no_more, setup_fetch,
 					    teardown_fetch),
 	    TEST(what_is_claimed_is_waited_for_in_later_calls),
+	    TEST(half_of_it_is_claimed_at_most),
 	    TEST(what_the_helper_could_not_copy_is_refused),
 	    TEST(who_is_gone_is_not_waited_for),
 	    TEST(the_helper_does_nothing_that_it_may_not),
