@@ -127,6 +127,9 @@ bool express_advance(struct qp *qp, struct outbox *outbox);
 struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct ibv_send_wr *wr,
 				    uint64_t now);
 
+/* Whether the peer, of RC, is connected to this QP, by the same addresses and in its partition. */
+bool express_is_paired(const struct qp *qp, const struct qp *peer);
+
 /*
  * What of that stays as it is until one of the two QPs changes (adapter->qp_changes): states,
  * addresses, rights, what is counted. EXPRESS_MAY_*, 0 if none.

@@ -22,13 +22,6 @@ static bool is_in(const struct qp *qp, enum ibv_qp_state state)
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == state;
 }
 
-static bool is_paired(const struct qp *qp, const struct qp *peer)
-{
-	return peer->attr.dest_qp_num == qp->number && peer->pkey == qp->pkey &&
-	       gid_is_same(&peer->av.dgid, &qp->av.sgid) &&
-	       gid_is_same(&peer->av.sgid, &qp->av.dgid);
-}
-
 static bool receives(const struct qp *peer)
 {
 	return (is_in(peer, IBV_QPS_RTS) || is_in(peer, IBV_QPS_RTR)) && peer->has_communicated &&
@@ -44,9 +37,8 @@ unsigned int express_terms(const struct qp *qp, const struct qp *peer)
 {
 	unsigned int terms = 0;
 
-	if (qp == peer || qp->type != IBV_QPT_RC || peer->type != IBV_QPT_RC ||
-	    !is_in(qp, IBV_QPS_RTS) || qp->attr.rate_limit || !qp->sq.max_sge ||
-	    !is_paired(qp, peer))
+	if (qp == peer || qp->type != IBV_QPT_RC || !is_in(qp, IBV_QPS_RTS) ||
+	    qp->attr.rate_limit || !qp->sq.max_sge || !express_is_paired(qp, peer))
 		return 0;
 	if (receives(peer) && !counts(qp, IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
 		terms |= EXPRESS_MAY_SEND;

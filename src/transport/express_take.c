@@ -53,8 +53,14 @@ static bool is_receiving(const struct qp *qp)
 static bool is_between(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
 		       uint16_t pkey)
 {
-	return qp->type == IBV_QPT_RC && pkey == qp->pkey && gid_is_same(sgid, &qp->av.dgid) &&
-	       gid_is_same(dgid, &qp->av.sgid);
+	return qp->type == IBV_QPT_RC && pkey_is_match(pkey, qp->pkey) &&
+	       gid_is_same(sgid, &qp->av.dgid) && gid_is_same(dgid, &qp->av.sgid);
+}
+
+bool express_is_paired(const struct qp *qp, const struct qp *peer)
+{
+	return peer->attr.dest_qp_num == qp->number &&
+	       is_between(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey);
 }
 
 /* And no event of it is due. */
@@ -511,8 +517,7 @@ static bool access_peer(const struct qp *qp, const struct qp *peer, const struct
 	struct access access;
 	bool is_done;
 
-	if (!reach_is_open(peer, need) || peer->attr.dest_qp_num != qp->number ||
-	    !is_between(peer, &qp->av.sgid, &qp->av.dgid, qp->pkey) ||
+	if (!reach_is_open(peer, need) || !express_is_paired(qp, peer) ||
 	    access_begin(peer, peer->pd, op->rkey, op->remote_addr, op->length, need, &access))
 		return false;
 	is_done = access.place && move_at(op, access.place);

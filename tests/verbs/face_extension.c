@@ -201,6 +201,65 @@ static void partitions_isolate(void **state)
 	assert_int_equal(ibv_get_pkey_index(context, 1, htobe16(0x8001)), -1);
 }
 
+static void connect_in(struct end *end, uint16_t index, uint32_t dest)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+				   .port_num = 1,
+				   .pkey_index = index,
+				   .qp_access_flags = (unsigned int)live_access};
+	struct ibv_qp_attr rts = rts_attr();
+
+	rts.timeout = 10;
+	rts.retry_cnt = 1;
+	assert_int_equal(
+	    ibv_modify_qp(end->qp, &init,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	    0);
+	qp_connect_as(end->qp, dest, rts);
+}
+
+/* What comes of it between two QPs of this process, in the partitions at those two indices. */
+static enum ibv_wc_status status_between(uint16_t of, uint16_t at, enum ibv_wr_opcode opcode)
+{
+	enum ibv_wc_status status;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct end a, b;
+
+	end_create(&a, IBV_QPT_RC);
+	end_create(&b, IBV_QPT_RC);
+	connect_in(&a, of, b.qp->qp_num);
+	connect_in(&b, at, a.qp->qp_num);
+	assert_int_equal(post_recv(&b, 1, 8), 0);
+	sge = end_sge(&a, 0, 8);
+	wr = make_send(opcode, &sge);
+	wr.wr.rdma.remote_addr = (uintptr_t)b.buffer;
+	wr.wr.rdma.rkey = b.mr->rkey;
+	post_send_wr(&a, &wr);
+	status = next_wc(a.cq).status;
+	pair_destroy(&a, &b);
+	return status;
+}
+
+/* Nor do they reach each other's memory, where no packet would be needed. */
+static void two_limited_members_are_no_peers(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						     IBV_WR_RDMA_READ};
+	const uint16_t pkeys[] = {0xffff, 0x8001, 0x0001};
+
+	set_pkeys(pkeys, 3);
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		assert_int_equal(status_between(FULL, FULL, opcodes[i]), IBV_WC_SUCCESS);
+		assert_int_equal(status_between(FULL, LIMITED, opcodes[i]), IBV_WC_SUCCESS);
+		assert_int_equal(status_between(LIMITED, FULL, opcodes[i]), IBV_WC_SUCCESS);
+		assert_int_equal(status_between(LIMITED, LIMITED, opcodes[i]),
+				 IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(status_between(FULL, DEFAULT, opcodes[i]), IBV_WC_RETRY_EXC_ERR);
+	}
+	set_pkeys(pkeys, 1);
+}
+
 static void tables_that_cannot_be_are_refused(void **state)
 {
 	const uint16_t none[] = {0xffff, 0x8000};
@@ -332,6 +391,7 @@ int main(void)
 	    cmocka_unit_test(a_modified_handle_leads_elsewhere),
 	    cmocka_unit_test(a_cq_tells_what_is_in_it),
 	    cmocka_unit_test(partitions_isolate),
+	    cmocka_unit_test(two_limited_members_are_no_peers),
 	    cmocka_unit_test(tables_that_cannot_be_are_refused),
 	    cmocka_unit_test(every_event_comes_on_demand),
 	    cmocka_unit_test(untaken_events_have_their_bound),
