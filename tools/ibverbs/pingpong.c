@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -233,11 +232,11 @@ static int check(struct pingpong *pp)
 	return check_pages(pp);
 }
 
-static void tell(const struct pingpong *pp, const struct timeval *start, const struct timeval *end,
-		 const struct intervals *intervals)
+static void tell(const struct pingpong *pp, const struct timespec *start,
+		 const struct timespec *end, const struct intervals *intervals)
 {
-	double usec =
-	    (double)(end->tv_sec - start->tv_sec) * 1e6 + (double)(end->tv_usec - start->tv_usec);
+	double usec = (double)(end->tv_sec - start->tv_sec) * 1e6 +
+		      (double)(end->tv_nsec - start->tv_nsec) / 1e3;
 	long long bytes = (long long)pp->options.size * pp->options.iters * 2;
 
 	printf("%lld bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, usec / 1e6,
@@ -330,17 +329,17 @@ static int prepare(struct pingpong *pp)
 static int run(struct pingpong *pp)
 {
 	struct intervals intervals = {.least = UINT64_MAX};
-	struct timeval start, end;
+	struct timespec start, end;
 
 	if (pp_open(pp) || prepare(pp) || fill_local(pp))
 		return 1;
 	fflush(stdout); /* whoever waits for the server reads this first */
 	if (meet(pp))
 		return 1;
-	gettimeofday(&start, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &start);
 	if (play(pp, &intervals))
 		return 1;
-	gettimeofday(&end, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &end);
 	tell(pp, &start, &end, &intervals);
 	return check(pp);
 }
