@@ -17,7 +17,7 @@
 
 #include "rc.h"
 
-enum { RECEIVES = 256, HUGE_PAGE = 2 << 20 };
+enum { RECEIVES = 256, HUGE_PAGE = 2 << 20, ODD = 8 };
 
 /* What the two tell each other, in memory that both have. */
 struct board {
@@ -50,7 +50,9 @@ static void make_memory(struct ibv_context *context)
 {
 	const int access =
 	    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	const struct side *into = &board->sides[opcode != IBV_WR_RDMA_READ];
+	size_t odd = has('o') && own == into ? ODD : 0;
+	size_t whole = (size + odd + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	struct ibv_buf *buf;
 
 	source = has('w') ? whole : 0;
@@ -68,6 +70,7 @@ static void make_memory(struct ibv_context *context)
 	need(buffer && !madvise(buffer, whole, has('h') ? MADV_HUGEPAGE : MADV_NOHUGEPAGE),
 	     "memory");
 	memset(buffer, 1, whole);
+	buffer += odd;
 	mr = has('w') ? ibv_reg_buf_mr(pd, buf, buffer, whole, access)
 		      : ibv_reg_mr(pd, buffer, size, access);
 	need(mr != NULL, "region");

@@ -21,6 +21,7 @@
 #include "link/assist.h"
 #include "link/clock.h"
 #include "link/commons.h"
+#include "link/detour.h"
 #include "link/reach.h"
 
 enum {
@@ -41,6 +42,7 @@ struct reach {
 	const struct directory *directory;
 	struct directory_memo memo; /* of it */
 	struct commons *commons;
+	struct detour *detour;
 	int memory_fd, lifeline;
 	pid_t pid;	      /* 0: no process_vm_*() */
 	struct timespec seen; /* alive, by the coarse clock */
@@ -51,8 +53,10 @@ struct reach *reach_open(const struct directory *directory, int memory_fd, int l
 {
 	struct reach *reach = calloc(1, sizeof(*reach));
 	struct commons *commons = commons_open();
+	struct detour *detour = detour_open();
 
-	if (!reach || !commons) {
+	if (!reach || !commons || !detour) {
+		detour_close(detour);
 		commons_close(commons);
 		free(reach);
 		return NULL;
@@ -60,6 +64,7 @@ struct reach *reach_open(const struct directory *directory, int memory_fd, int l
 	*reach = (struct reach){
 	    .directory = directory,
 	    .commons = commons,
+	    .detour = detour,
 	    .memory_fd = memory_fd,
 	    .lifeline = lifeline,
 	    .pid = pid,
@@ -73,6 +78,7 @@ void reach_close(struct reach *reach)
 		return;
 	munmap((void *)reach->directory, directory_bytes());
 	commons_close(reach->commons);
+	detour_close(reach->detour);
 	close(reach->memory_fd);
 	free(reach);
 }
@@ -192,14 +198,22 @@ static bool copy_short(struct reach *reach, const struct iovec *piece, const str
 	return is_done;
 }
 
-bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
+static bool copy_straight(void *context, const struct reach_op *op, uint64_t place)
 {
+	struct reach *reach = context;
 	struct iovec pieces[MAX_SGE + 1];
 	int count = split(op, pieces);
 
 	if (op->bytes <= BY_DESCRIPTOR && count == 1)
 		return copy_short(reach, pieces, op, place);
 	return by_either(reach, pieces, count, op, place);
+}
+
+bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
+{
+	if (reach->pid && detour_pays(op, place))
+		return detour_copy(reach->detour, op, place, copy_straight, reach);
+	return copy_straight(reach, op, place);
 }
 
 static bool copy_piece(const struct iovec *piece, bool is_read, char *at)
