@@ -270,6 +270,30 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 	return SENT;
 }
 
+/*
+ * Short messages, many in one go, behind one that began a segmented send in this turn. False if
+ * there are none.
+ */
+static bool send_shorts(struct qp *qp, const struct send_wqe *wqe, struct outbox *outbox,
+			uint64_t now, uint32_t *bytes)
+{
+	struct requester *requester = qp->requester;
+	uint32_t room, in_flight, waiting = sq_tail(qp) - requester->current;
+
+	if (!requester->run_bytes)
+		return false;
+	room = window_with(requester, wqe);
+	in_flight = requester_in_flight(requester);
+	if (in_flight >= room)
+		return false;
+	room -= in_flight;
+	if (!shorts_send(qp, room < waiting ? room : waiting, outbox, bytes))
+		return false;
+	retry_start_timer(qp, now);
+	probe_asked(qp, psn_add(requester->psn, -1), now);
+	return true;
+}
+
 /* Of the work requests from the current one on, `enough` at most. */
 static uint32_t posted_packets(const struct qp *qp, uint32_t enough)
 {
@@ -380,6 +404,8 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	wqe = sq_wqe(&qp->sq, requester->current);
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		return send_raw(qp, wqe, now, bytes);
+	if (send_shorts(qp, wqe, outbox, now, bytes))
+		return SENT;
 	if (!(wqe->flight & WQE_STARTED)) {
 		if (!(wqe->flight & WQE_REACHING) && !may_start(qp, wqe))
 			return SENT_WAIT;

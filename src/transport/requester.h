@@ -224,6 +224,10 @@ enum sent request_repeat(struct qp *qp, uint32_t index, uint32_t psn, uint32_t p
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most,
 		    struct outbox *outbox);
 
+/* shorts.c: the next work requests, `most` at most, as far as they are such SENDs and have not
+ * begun. How many have left; `bytes` as for request_send(). */
+uint32_t shorts_send(struct qp *qp, uint32_t most, struct outbox *outbox, uint32_t *bytes);
+
 /* Nothing of what has left is to go again. */
 static inline bool requester_is_quiet(const struct requester *requester)
 {
