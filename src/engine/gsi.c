@@ -78,16 +78,22 @@ static int pass_to_slot(const struct route *route, uint32_t slot)
 	return pass_on(route, &to);
 }
 
+/* On this address, on all of its family, on all: there is one of them at most. */
 static int pass_to_service(const struct route *route, uint64_t service_id)
 {
+	const union ibv_gid *gid = &route->packet->dgid;
 	struct mail_address to;
 	int error;
 
-	mail_address_of_service(service_id, &route->packet->dgid, &to);
+	mail_address_of_service(service_id, gid, &to);
 	error = pass_on(route, &to);
 	if (error != -ECONNREFUSED)
 		return error;
-	mail_address_of_service(service_id, NULL, &to);
+	mail_address_of_service_on_all(service_id, mail_family(gid), &to);
+	error = pass_on(route, &to);
+	if (error != -ECONNREFUSED)
+		return error;
+	mail_address_of_service_on_all(service_id, MAIL_IPV4 | MAIL_IPV6, &to);
 	return pass_on(route, &to);
 }
 

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <netinet/in.h>
 #include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,17 +70,23 @@ void mail_address_of_domain(uint32_t slot, uid_t user, uint32_t ifindex, uint64_
 		 (unsigned long long)device, (unsigned long long)inode);
 }
 
+unsigned int mail_family(const union ibv_gid *gid)
+{
+	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw) ? MAIL_IPV4 : MAIL_IPV6;
+}
+
 void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 			     struct mail_address *address)
 {
-	unsigned long long high = gid ? be64toh(gid->global.subnet_prefix) : 0;
-	unsigned long long low = gid ? be64toh(gid->global.interface_id) : 0;
+	set_name(address, "verbatim/cm/%016llx/%016llx%016llx", (unsigned long long)service_id,
+		 (unsigned long long)be64toh(gid->global.subnet_prefix),
+		 (unsigned long long)be64toh(gid->global.interface_id));
+}
 
-	if (gid)
-		set_name(address, "verbatim/cm/%016llx/%016llx%016llx",
-			 (unsigned long long)service_id, high, low);
-	else
-		set_name(address, "verbatim/cm/%016llx/*", (unsigned long long)service_id);
+void mail_address_of_service_on_all(uint64_t service_id, unsigned int families,
+				    struct mail_address *address)
+{
+	set_name(address, "verbatim/cm/%016llx/*%u", (unsigned long long)service_id, families);
 }
 
 /* With credentials told, and not bound yet. */

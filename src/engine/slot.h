@@ -51,10 +51,14 @@ struct mail_address {
 void mail_address_of_slot(uint32_t number, struct mail_address *address);
 
 /* Where a process takes messages to its communication ids; and requests to a service, on one
- * address or (NULL) on all. Both are bound by those who take them, and only as long. */
+ * address or on all of these families. Both are bound by those who take them, and only as long. */
+enum { MAIL_IPV4 = 1, MAIL_IPV6 = 2 };
+unsigned int mail_family(const union ibv_gid *gid);
 void mail_address_of_manager(uint32_t slot, struct mail_address *address);
 void mail_address_of_service(uint64_t service_id, const union ibv_gid *gid,
 			     struct mail_address *address);
+void mail_address_of_service_on_all(uint64_t service_id, unsigned int families,
+				    struct mail_address *address);
 /* That a process has an XRC domain open: its user, device and file. */
 void mail_address_of_domain(uint32_t slot, uid_t user, uint32_t ifindex, uint64_t device,
 			    uint64_t inode, struct mail_address *address);

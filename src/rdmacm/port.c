@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Ports, of all processes of this host: who has one has the abstract socket of its service id and
- * address bound (engine/slot.h), where requests to it then arrive. An address that means all and
- * one that means itself are in each other's way: each looks for the other once it has its own, so
- * that both may fail but never both succeed.
+ * address bound (engine/slot.h), where requests to it then arrive. An address that means all, of a
+ * family or of both, and another one of these are in each other's way: each looks for the other
+ * once it has its own, so that both may fail but never both succeed.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ enum { FIRST_FREE_PORT = 32768, LAST_FREE_PORT = 60999, TRIES = 1000 };
 struct service {
 	struct cds_list_head node;
 	uint64_t service_id;
-	bool is_any;
-	union ibv_gid gid;
+	unsigned int families; /* on all addresses of these, MAIL_*; 0: on one */
+	union ibv_gid gid;     /* that one */
 	int fd;
 	unsigned int users;
 	bool is_shared; /* all its users allow reuse */
@@ -30,31 +30,45 @@ struct service {
 static CDS_LIST_HEAD(services);
 static CDS_LIST_HEAD(listeners);
 
-static struct service *find_service(uint64_t service_id, bool is_any, const union ibv_gid *gid)
+static struct service *find_service(const struct service *like)
 {
 	struct service *service;
 
 	cds_list_for_each_entry (service, &services, node)
-		if (service->service_id == service_id && service->is_any == is_any &&
-		    (is_any || memcmp(&service->gid, gid, sizeof(*gid)) == 0))
+		if (service->service_id == like->service_id &&
+		    service->families == like->families &&
+		    (like->families || memcmp(&service->gid, &like->gid, sizeof(like->gid)) == 0))
 			return service;
 	return NULL;
 }
 
-/* Names that other services of this id have, be they ours: the wildcard for an address, all for the
- * wildcard. */
+/* By what of its name comes behind its id: families behind a star, or an address. */
+static bool is_in_the_way(const char *name, const struct service *of)
+{
+	static const char mapped[] = "00000000000000000000ffff";
+	unsigned int own = of->families ? of->families : mail_family(&of->gid);
+
+	if (name[0] == '*') {
+		unsigned int theirs = (unsigned int)(name[1] - '0');
+
+		return theirs != of->families && theirs & own; /* and it is not itself */
+	}
+	return of->families & (strncmp(name, mapped, strlen(mapped)) ? MAIL_IPV6 : MAIL_IPV4);
+}
+
+/* Whether other services of this id are in its way, be they ours. */
 static bool is_contested(const struct service *service)
 {
 	char line[512], prefix[64];
 	bool found = false;
 	FILE *file = fopen("/proc/net/unix", "re");
 
-	snprintf(prefix, sizeof(prefix), "@verbatim/cm/%016llx/%s",
-		 (unsigned long long)service->service_id, service->is_any ? "" : "*");
+	snprintf(prefix, sizeof(prefix), "@verbatim/cm/%016llx/",
+		 (unsigned long long)service->service_id);
 	while (file && !found && fgets(line, sizeof(line), file)) {
 		const char *name = strstr(line, prefix);
 
-		found = name && (!service->is_any || name[strlen(prefix)] != '*');
+		found = name && is_in_the_way(name + strlen(prefix), service);
 	}
 	if (file)
 		fclose(file);
@@ -66,8 +80,10 @@ static int bind_service(struct service *service)
 	struct mail_address address;
 	int error;
 
-	mail_address_of_service(service->service_id, service->is_any ? NULL : &service->gid,
-				&address);
+	if (service->families)
+		mail_address_of_service_on_all(service->service_id, service->families, &address);
+	else
+		mail_address_of_service(service->service_id, &service->gid, &address);
 	service->fd = mail_bind(&address);
 	if (service->fd < 0)
 		return -service->fd;
@@ -77,16 +93,31 @@ static int bind_service(struct service *service)
 	return error;
 }
 
-static int take(struct id *id, uint16_t port)
+/* As sockets have it: the wildcard of IPv6 is that of IPv4 as well, unless told otherwise. */
+static unsigned int families_of(const struct id *id)
 {
 	const struct sockaddr *source = &id->cm.route.addr.src_addr;
-	uint64_t service_id = service_id_of(id, port);
+
+	if (!address_is_any(source))
+		return 0;
+	if (source->sa_family == AF_INET)
+		return MAIL_IPV4;
+	return id->af_only ? MAIL_IPV6 : MAIL_IPV4 | MAIL_IPV6;
+}
+
+static int take(struct id *id, uint16_t port)
+{
+	struct service like = {
+	    .service_id = service_id_of(id, port),
+	    .families = families_of(id),
+	    .users = 1,
+	    .is_shared = id->reuse_address,
+	};
 	struct service *service;
-	union ibv_gid gid;
 	int error;
 
-	gid_of_address(source, &gid);
-	service = find_service(service_id, address_is_any(source), &gid);
+	gid_of_address(&id->cm.route.addr.src_addr, &like.gid);
+	service = find_service(&like);
 	if (service) {
 		if (!service->is_shared || !id->reuse_address)
 			return EADDRINUSE;
@@ -94,14 +125,10 @@ static int take(struct id *id, uint16_t port)
 		id->service = service;
 		return 0;
 	}
-	service = calloc(1, sizeof(*service));
+	service = malloc(sizeof(*service));
 	if (!service)
 		return ENOMEM;
-	service->service_id = service_id;
-	service->is_any = address_is_any(source);
-	service->gid = gid;
-	service->users = 1;
-	service->is_shared = id->reuse_address;
+	*service = like;
 	error = bind_service(service);
 	if (error) {
 		free(service);
@@ -199,20 +226,14 @@ struct id *port_listener(uint64_t service_id, const union ibv_gid *gid)
 	struct id *id, *any = NULL;
 
 	cds_list_for_each_entry (id, &listeners, node) {
-		struct sockaddr *source = &id->cm.route.addr.src_addr;
-		union ibv_gid own;
+		const struct service *service = id->service;
 
-		if (!id->service || id->service->service_id != service_id)
+		if (!service || service->service_id != service_id)
 			continue;
-		gid_of_address(source, &own);
-		if (memcmp(&own, gid, sizeof(own)) == 0)
-			return id;
-		if (!address_is_any(source))
-			continue;
-		if ((source->sa_family == AF_INET6 && !id->af_only) ||
-		    (source->sa_family == AF_INET6) !=
-			IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw))
+		if (families_of(id) & mail_family(gid))
 			any = id;
+		else if (!service->families && memcmp(&service->gid, gid, sizeof(*gid)) == 0)
+			return id;
 	}
 	return any;
 }

@@ -222,6 +222,73 @@ static void a_port_is_taken_once(void **state)
 	assert_int_equal(rdma_destroy_id(second), 0);
 }
 
+static int bind_to_all(struct rdma_cm_id *id, bool is_ipv6, bool is_alone)
+{
+	struct sockaddr_in four = at("0.0.0.0", 5013);
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(5013)};
+	int option = is_alone;
+
+	assert_int_equal(
+	    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &option, sizeof(option)), 0);
+	return rdma_bind_addr(id, is_ipv6 ? (struct sockaddr *)&six : (struct sockaddr *)&four);
+}
+
+/* A request to this address comes to this listener. */
+static void comes_to(const char *ip, const struct rdma_cm_id *listener)
+{
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *info;
+	struct rdma_conn_param param = {.qp_num = 0x1234};
+	struct rdma_cm_id *id = new_id(RDMA_PS_TCP), *peer;
+	struct rdma_cm_event *event;
+
+	assert_int_equal(rdma_getaddrinfo(ip, "5013", &hints, &info), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, info->ai_dst_addr, 100), 0);
+	rdma_freeaddrinfo(info);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 100), 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_connect(id, &param), 0);
+	event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_ptr_equal(event->listen_id, listener);
+	peer = event->id;
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_reject(peer, NULL, 0), 0);
+	assert_int_equal(rdma_destroy_id(peer), 0);
+	expect(RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* As programs do that listen to each address of getaddrinfo(). */
+static void all_addresses_of_each_family_have_a_listener_if_asked(void **state)
+{
+	struct rdma_cm_id *four = new_id(RDMA_PS_TCP), *six = new_id(RDMA_PS_TCP);
+	struct rdma_cm_id *both = new_id(RDMA_PS_TCP), *one = new_id(RDMA_PS_TCP);
+	struct sockaddr_in address = at("127.0.0.1", 5013);
+
+	assert_int_equal(bind_to_all(four, false, false), 0);
+	refused(bind_to_all(six, true, false), EADDRINUSE);
+	assert_int_equal(bind_to_all(six, true, true), 0);
+	refused(bind_to_all(both, true, false), EADDRINUSE);
+	refused(bind_to_all(both, true, true), EADDRINUSE);
+	refused(bind_to_all(both, false, true), EADDRINUSE);
+	refused(rdma_bind_addr(one, (struct sockaddr *)&address), EADDRINUSE);
+	assert_int_equal(rdma_listen(four, 1), 0);
+	assert_int_equal(rdma_listen(six, 1), 0);
+	comes_to("127.0.0.1", four);
+	comes_to("::1", six);
+	assert_int_equal(rdma_destroy_id(four), 0);
+	refused(bind_to_all(both, true, false), EADDRINUSE);
+	assert_int_equal(rdma_bind_addr(one, (struct sockaddr *)&address), 0); /* beside IPv6 */
+	assert_int_equal(rdma_destroy_id(six), 0);
+	refused(bind_to_all(both, true, false), EADDRINUSE);
+	assert_int_equal(rdma_destroy_id(one), 0);
+	assert_int_equal(bind_to_all(both, true, false), 0);
+	assert_int_equal(rdma_listen(both, 1), 0);
+	comes_to("127.0.0.1", both);
+	comes_to("::1", both);
+	assert_int_equal(rdma_destroy_id(both), 0);
+}
+
 static void port_0_is_any_that_is_free_and_port_spaces_have_their_own(void **state)
 {
 	struct rdma_cm_id *tcp = new_id(RDMA_PS_TCP), *udp = new_id(RDMA_PS_UDP);
@@ -476,6 +543,7 @@ int main(void)
 	    cmocka_unit_test(calls_in_the_wrong_state_are_refused),
 	    cmocka_unit_test(descriptors_that_are_no_rsockets_are_refused),
 	    cmocka_unit_test(a_port_is_taken_once),
+	    cmocka_unit_test(all_addresses_of_each_family_have_a_listener_if_asked),
 	    cmocka_unit_test(localhost_has_no_device_until_one_is_needed),
 	    cmocka_unit_test(port_0_is_any_that_is_free_and_port_spaces_have_their_own),
 	    cmocka_unit_test(nobody_listens_and_the_program_is_told),
