@@ -32,14 +32,18 @@ static void sleep_at_sockets(struct lane *lane)
 /* Who computes gets the core. */
 static void give_core(struct lane *lane)
 {
-	uint64_t since = lane_now(), now;
+	uint64_t since = lane_now(), now, took;
+	enum perch_use use;
 
 	sched_yield();
 	now = lane_now();
-	if (perch_is_to_leave(&lane->perch, now, now - since))
+	took = now - since;
+	use = perch_use(&lane->perch, took,
+			perch_is_in_doubt(&lane->perch, took) && thread_was_preempted());
+	if (perch_is_to_leave(&lane->perch, now, use))
 		thread_leave_core();
 	else
-		vigil_yielded(&lane->vigil, now - since);
+		vigil_yielded(&lane->vigil, took, use == PERCH_COMPUTED);
 }
 
 /* True if a program has begun to poll. */

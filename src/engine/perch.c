@@ -6,41 +6,74 @@
 #include "engine/yield.h"
 
 enum {
-	SHARED_NS = 5000,
-	SHARED_TIMES = 4, /* as long as a yield takes here that nobody used */
-	SHARED_YIELDS = 4,
+	USED_NS = 2000,
+	USED_TIMES = 4,	     /* as long as a yield takes here that nobody used */
+	COMPUTED_TIMES = 64, /* where that is long, as on an emulated processor */
+	USED_YIELDS = 4,
 	PATIENCE_NS = 2000000,
 	PATIENCE_MAX_NS = 1 << 30,
-	BETTER = 4, /* times as long as patience asks for, and it was better elsewhere */
+	BETTER_NS = 8000000, /* without anybody, and it was better elsewhere */
 };
 
-static bool is_shared(struct perch *perch, uint64_t took)
+bool perch_is_in_doubt(const struct perch *perch, uint64_t took)
+{
+	return took >= USED_NS && took >= USED_TIMES * perch->least;
+}
+
+static void learn_least(struct perch *perch, uint64_t took)
 {
 	if (!perch->least || took < perch->least)
 		perch->least = took;
-	if (yield_was_long(took))
-		return true;
-	if (took < SHARED_NS || took < SHARED_TIMES * perch->least)
-		perch->shared = 0;
-	else
-		perch->shared++;
-	return perch->shared >= SHARED_YIELDS;
 }
 
-static void learn(struct perch *perch, uint64_t now)
+enum perch_use perch_use(struct perch *perch, uint64_t took, bool was_used)
 {
-	if (now >= perch->left + BETTER * perch->patience)
-		perch->patience = PATIENCE_NS;
-	else if (perch->patience < PATIENCE_MAX_NS)
-		perch->patience *= 2;
+	if (!was_used) {
+		learn_least(perch, took);
+		return PERCH_UNUSED;
+	}
+	return yield_was_long(took) && took >= COMPUTED_TIMES * perch->least ? PERCH_COMPUTED
+									     : PERCH_POLLED;
 }
 
-bool perch_is_to_leave(struct perch *perch, uint64_t now, uint64_t took)
+static bool is_shared(struct perch *perch, enum perch_use use)
 {
-	if (!is_shared(perch, took) || (perch->patience && now < perch->left + perch->patience))
+	perch->used = use == PERCH_UNUSED ? 0 : perch->used + 1;
+	return use == PERCH_COMPUTED || perch->used >= USED_YIELDS;
+}
+
+static uint64_t patience(const struct perch *perch, enum perch_use reason)
+{
+	return perch->patience[reason] ? perch->patience[reason] : PATIENCE_NS;
+}
+
+/* What was found where it went. */
+static void learn(struct perch *perch, uint64_t now, enum perch_use use)
+{
+	uint64_t *patience = &perch->patience[perch->reason];
+
+	if (!perch->is_new)
+		return;
+	perch->is_new = false;
+	if (now >= perch->left + BETTER_NS || use < perch->reason)
+		*patience = 0;
+	else if (*patience < PATIENCE_MAX_NS)
+		*patience = *patience ? 2 * *patience : PATIENCE_NS;
+}
+
+bool perch_is_to_leave(struct perch *perch, uint64_t now, enum perch_use use)
+{
+	bool is_worse;
+
+	if (!is_shared(perch, use))
 		return false;
-	learn(perch, now);
+	learn(perch, now, use);
+	is_worse = use > perch->reason;
+	if (!is_worse && now < perch->left + patience(perch, use))
+		return false;
 	perch->left = now;
-	perch->shared = 0;
+	perch->reason = use;
+	perch->is_new = true;
+	perch->used = 0;
 	return true;
 }

@@ -6,12 +6,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include "device/cq.h"
 #include "engine/intake.h"
 #include "engine/progress.h"
 #include "engine/state.h"
+#include "engine/thread.h"
 #include "link/samehost.h"
 #include "link/udp.h"
 #include "transport/transport.h"
@@ -21,19 +21,6 @@ enum {
 	PREEMPTED_MAX_NS = NAP_NS, /* longer, and the lane's thread has taken over */
 	FEW_PACKETS = 3,	   /* a message, the ACK of ours */
 };
-
-/* Whether this thread's core was taken from it since it was asked last. */
-static bool was_preempted(void)
-{
-	static _Thread_local long switches;
-	struct rusage usage;
-	long before = switches;
-
-	if (getrusage(RUSAGE_THREAD, &usage) < 0)
-		return false;
-	switches = usage.ru_nivcsw;
-	return switches != before;
-}
 
 /*
  * Whether this poll is one of many without a gap between them. The time that others had the core is
@@ -48,7 +35,7 @@ static bool is_polling(struct lane *lane, uint64_t now)
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
 	if (now < seen + GAP_NS)
 		return true;
-	if (was_preempted() && now < seen + PREEMPTED_MAX_NS) {
+	if (thread_was_preempted() && now < seen + PREEMPTED_MAX_NS) {
 		atomic_fetch_add_explicit(&lane->polling_since, now - seen, memory_order_relaxed);
 		return true;
 	}

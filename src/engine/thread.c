@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "engine/thread.h"
@@ -51,6 +52,18 @@ void thread_leave_core(void)
 	CPU_CLR(core, &others);
 	if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof(others), &others) == 0)
 		sched_setaffinity(0, sizeof(all), &all);
+}
+
+bool thread_was_preempted(void)
+{
+	static _Thread_local long switches;
+	struct rusage usage;
+	long before = switches;
+
+	if (getrusage(RUSAGE_THREAD, &usage) < 0)
+		return false;
+	switches = usage.ru_nivcsw;
+	return switches != before;
 }
 
 void thread_join(pthread_t thread)

@@ -8,12 +8,17 @@
 #define ENGINE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 /* 0 or -errno. */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *data);
 
 /* The calling thread goes to another core, if it may; it may come back. */
 void thread_leave_core(void);
+
+/* Whether the calling thread's core was others' since it was asked last, of its own will (a yield)
+ * or not. */
+bool thread_was_preempted(void);
 
 /* Waits for its end, some seconds at most. */
 void thread_join(pthread_t thread);

@@ -3,7 +3,6 @@
  * The rules of vigil.h, without a clock.
  */
 #include "engine/vigil.h"
-#include "engine/yield.h"
 
 enum { STREAM_PACKETS = 8 }; /* in a batch: there are more to come */
 
@@ -35,9 +34,9 @@ bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now)
 	return vigil->is_on;
 }
 
-void vigil_yielded(struct vigil *vigil, uint64_t took)
+void vigil_yielded(struct vigil *vigil, uint64_t took, bool to_who_computes)
 {
-	if (!yield_was_long(took)) {
+	if (!to_who_computes) {
 		vigil->until += took;
 		return;
 	}

@@ -22,8 +22,9 @@ struct vigil {
 /* It looked and found so many packets: whether it is to look again. */
 bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now);
 
-/* Between two looks others had the core for so long: that is none of the while. */
-void vigil_yielded(struct vigil *vigil, uint64_t took);
+/* Between two looks others had the core for so long: that is none of the while. But where somebody
+ * computes it is in vain. */
+void vigil_yielded(struct vigil *vigil, uint64_t took, bool to_who_computes);
 
 /* It slept for so long. */
 void vigil_slept(struct vigil *vigil, uint64_t took);

@@ -73,9 +73,9 @@ static void beside_who_computes_it_sleeps(void **state)
 
 	requests(&vigil, 4, 40 * US);
 	assert_true(vigil_goes_on(&vigil, 1, MS));
-	vigil_yielded(&vigil, US);
+	vigil_yielded(&vigil, US, false);
 	assert_true(vigil_goes_on(&vigil, 0, MS + 10 * US));
-	vigil_yielded(&vigil, 3 * MS);
+	vigil_yielded(&vigil, 3 * MS, true);
 	assert_false(vigil_goes_on(&vigil, 0, MS + 20 * US));
 	assert_false(vigil_goes_on(&vigil, 1, 5 * MS));
 	requests(&vigil, 4, 40 * US);
@@ -89,7 +89,7 @@ static void what_others_take_of_the_while_is_added(void **state)
 	struct vigil vigil = {0};
 
 	assert_true(vigil_goes_on(&vigil, 8, MS));
-	vigil_yielded(&vigil, 40 * US);
+	vigil_yielded(&vigil, 40 * US, false);
 	assert_true(vigil_goes_on(&vigil, 0, MS + 80 * US));
 	assert_false(vigil_goes_on(&vigil, 0, MS + 90 * US));
 }
