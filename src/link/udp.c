@@ -187,7 +187,7 @@ static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32
 	struct udp_link *link = link_of(outbox);
 
 	link->reserved = link->reserved_run = 0;
-	if (size < BTH_BYTES || size > PACKET_BYTES_MAX)
+	if (size < BTH_BYTES || size > PACKET_BYTES_MAX || !udp_lender_stage(link, av, dest_qp))
 		return NULL;
 	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
 		udp_link_flush(link);
@@ -200,6 +200,17 @@ static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32
 	    joins_ack(link, link->runs + link->run_count - 1, av, dest_qp, size + ICRC_BYTES))
 		link->reserved_at -= ICRC_BYTES;
 	return link->stage + link->reserved_at;
+}
+
+/* The packet is moved to where its run is to begin. */
+static void begin_run(struct udp_link *link, size_t size)
+{
+	uint32_t at = udp_lender_begin(link, size + ICRC_BYTES);
+
+	if (at == link->used)
+		return;
+	memmove(link->stage + at, link->stage + link->used, size);
+	link->used = at;
 }
 
 static void stage_commit(struct outbox *outbox, size_t size)
@@ -232,6 +243,7 @@ static void stage_commit(struct outbox *outbox, size_t size)
 		udp_count(&link->counters.send_drops, 1);
 		return;
 	}
+	begin_run(link, size);
 	joined = length_alone(&link->reserved_av, link->stage + link->used, bytes);
 	if (joined > bytes && link->used + joined <= STAGE_BYTES) {
 		packet_fill(link->stage + link->used, size, joined - ICRC_BYTES);
@@ -356,8 +368,10 @@ bool udp_link_flush(struct udp_link *link)
 {
 	bool all = link->run_count == 0 || udp_send_runs(link);
 
-	if (all)
+	if (all) {
+		udp_lender_move_on(link);
 		link->used = 0;
+	}
 	return all;
 }
 
@@ -419,7 +433,7 @@ void udp_link_close(struct udp_link *link)
 		free(a);
 	}
 	udp_receiver_fini(&link->receiver);
-	free(link->stage);
+	udp_lender_fini(link);
 	free(link);
 }
 
@@ -429,4 +443,5 @@ void udp_link_abandon(struct udp_link *link)
 		if (a->way.fd >= 0)
 			close(a->way.fd);
 	udp_paths_close(&link->paths, NULL);
+	udp_lender_abandon(link);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside of the UDP link: what udp.c (the stage), udp_path.c, udp_send.c, udp_receive.c and
- * udp_socket.c share.
+ * Inside of the UDP link: what udp.c (the stage), udp_lend.c, udp_path.c, udp_send.c, udp_receive.c
+ * and udp_socket.c share.
  * The lane's lock guards all of it; only the counters are read without.
  */
 #ifndef LINK_UDP_LINK_H
@@ -63,6 +63,13 @@ enum {
 	PATH_ROUNDS = 2,
 	PATH_RUNS = 256,
 	PATH_SETBACKS = 3, /* in a row */
+
+	LEND_PAGE = 4096,
+	LEND_RING_BYTES = 4 << 20,
+	LEND_BYTES_MIN = 32 << 10, /* of a run: less is as well copied */
+	/* Their windows of 256 KiB, those of this lap and of the one before, are less than the
+	 * ring. */
+	LEND_QPS = 6,
 };
 
 /* A socket that sends. */
@@ -71,7 +78,8 @@ struct udp_way {
 	uint16_t port;	       /* source port, host order */
 	uint8_t traffic_class; /* what it sends where nothing is said */
 	bool is_connected;
-	uint16_t id; /* IPv4 identification of its next send */
+	uint16_t id;	  /* IPv4 identification of its next send */
+	uint16_t segment; /* what it cuts by itself where nothing is said; 0: nothing */
 };
 
 /* A local address and the socket that sends from it to anybody. */
@@ -85,6 +93,8 @@ struct udp_address {
 };
 
 /* Whom packets are for: a lane of a process of a peer. */
+enum { PLACE_PART = 0xff0000 | (NEAR_PORTS - 1) }; /* of a QP number: slot and lane */
+
 struct udp_place {
 	const struct udp_address *from;
 	union ibv_gid dgid;
@@ -169,6 +179,28 @@ struct udp_receiver {
 	uint16_t id, id_port;	  /* of the message before: its identification, who sent it */
 };
 
+/* Whom a ring of lent pages is for, as a place, but whatever becomes of the path there. */
+struct udp_borrower {
+	union ibv_gid from, to;
+	uint32_t part;
+};
+
+/* Pages that are sent without a copy (udp_lend.c). */
+struct udp_lender {
+	uint8_t *ring;		       /* NULL: there is none */
+	uint8_t *next;		       /* in it, while the stage is elsewhere */
+	uint8_t *plain;		       /* the stage for all else, where there is a ring */
+	int pipe[2];		       /* into a socket; empty */
+	struct udp_borrower to;	       /* the ring is for */
+	uint32_t refusals;	       /* in a row */
+	bool is_staging;	       /* the stage is in the ring */
+	bool has_lent;		       /* some of what is staged */
+	bool is_off;		       /* it can't be done here */
+	struct udp_borrower asking;    /* for a ring, */
+	uint32_t asked;		       /* so many runs in a row */
+	uint32_t qps[LEND_QPS], count; /* who lends, in this lap of the ring */
+};
+
 struct udp_link {
 	struct outbox outbox;
 	uint8_t lane;
@@ -177,6 +209,7 @@ struct udp_link {
 	struct udp_paths paths;
 	uint32_t segments_max;
 
+	struct udp_lender lender;
 	uint8_t *stage;
 	uint32_t used;	       /* of the stage: end of the last run */
 	struct av reserved_av; /* of the open reservation */
@@ -203,6 +236,11 @@ struct udp_link {
 static inline bool icrc_run_pays(const struct icrc_run *run, size_t length, uint32_t count)
 {
 	return count >= ICRC_RUN_MIN || (count > 1 && run->length == length);
+}
+
+static inline uint32_t udp_run_bytes(const struct udp_run *run)
+{
+	return (run->count - 1) * run->segment + run->last;
 }
 
 /* There is one writer, the holder of the lane's lock. */
@@ -232,6 +270,28 @@ struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *f
 			      const struct av *av, uint32_t dest_qp, uint16_t port);
 /* All of the address, or (NULL) all; no run is staged for them. */
 void udp_paths_close(struct udp_paths *paths, const struct udp_address *from);
+
+/* Whether the run's pages are to be lent. udp_lend() does it, once the run is sealed: 1, or 0 if it
+ * is not possible here, or -errno. After an error other than a full socket the path is of no use;
+ * and after some in a row nothing is lent any more. */
+bool udp_lends(struct udp_link *link, const struct udp_run *run);
+int udp_lend(struct udp_link *link, const struct udp_run *run);
+
+/* All that was staged has left: the next is staged behind what was lent. */
+void udp_lender_move_on(struct udp_link *link);
+
+/* Makes the stage the one for a packet. False if what is staged can't leave yet. */
+bool udp_lender_stage(struct udp_link *link, const struct av *av, uint32_t dest_qp);
+
+/* Where a packet of so many bytes that begins a run goes in the stage. */
+uint32_t udp_lender_begin(const struct udp_link *link, uint32_t bytes);
+
+/* Frees the stage. */
+void udp_lender_fini(struct udp_link *link);
+void udp_lender_abandon(struct udp_link *link); /* udp_link_abandon() */
+
+/* What the socket is given leaves in pieces of this size, but where something else is said. */
+void udp_way_cut(struct udp_way *way, uint16_t segment);
 
 /* Sends the runs; those that wait for room in a socket are left, the first of them first. True if
  * none is. */

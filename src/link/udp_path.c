@@ -25,8 +25,7 @@
 #include "link/udp_link.h"
 
 enum {
-	PLACE_PART = 0xff0000 | (NEAR_PORTS - 1), /* of a QP number: slot and lane */
-	LINK_HEADER_BYTES = 14,			  /* of the loopback interface */
+	LINK_HEADER_BYTES = 14, /* of the loopback interface */
 	SHOWN_BYTES = 256,
 };
 

@@ -13,11 +13,6 @@
 
 #include "link/udp_link.h"
 
-static uint32_t run_bytes(const struct udp_run *run)
-{
-	return (run->count - 1) * run->segment + run->last;
-}
-
 /* Part of a run: `count` packets from `first` on, which is again a run. */
 static struct udp_run run_slice(const struct udp_run *run, uint32_t first, uint32_t count)
 {
@@ -149,12 +144,12 @@ static void put_ip_controls(struct msghdr *header, const struct udp_run *run)
 static void run_prepare(struct udp_link *link, struct udp_run *run, uint32_t ahead,
 			struct msghdr *header, struct udp_message *message)
 {
-	const struct udp_way *way = way_of(run);
+	struct udp_way *way = way_of(run);
 	uint16_t segment = run->segment;
 
 	run_seal(link, run, way->is_connected ? (uint16_t)(way->id + ahead) : 0);
 	message->iov.iov_base = link->stage + run->offset;
-	message->iov.iov_len = run_bytes(run);
+	message->iov.iov_len = udp_run_bytes(run);
 	*header = (struct msghdr){
 	    .msg_iov = &message->iov,
 	    .msg_iovlen = 1,
@@ -168,6 +163,8 @@ static void run_prepare(struct udp_link *link, struct udp_run *run, uint32_t ahe
 	put_ip_controls(header, run);
 	if (run->count > 1)
 		put_control(header, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	else if (way->segment && way->segment < segment)
+		udp_way_cut(way, 0);
 	if (!header->msg_controllen)
 		header->msg_control = NULL;
 }
@@ -181,7 +178,7 @@ static void count_sent(struct udp_link *link, const struct udp_run *run)
 {
 	way_of(run)->id++;
 	udp_count(&link->counters.sent_packets, run->count);
-	udp_count(&link->counters.sent_bytes, run_bytes(run));
+	udp_count(&link->counters.sent_bytes, udp_run_bytes(run));
 }
 
 /* One send call for one run. 0 or a positive errno. */
@@ -243,17 +240,18 @@ static void send_refused(struct udp_link *link, const struct udp_run *run)
 	udp_count(&link->counters.send_drops, run->count - done);
 }
 
-/* Runs [first, first + the result) leave by the same socket. */
+/* Runs [first, first + the result) leave by the same socket, copied. */
 static uint32_t prepare_batch(struct udp_link *link, uint32_t first)
 {
 	uint32_t n = 0;
 
-	while (first + n < link->run_count &&
-	       way_of(link->runs + first + n) == way_of(link->runs + first)) {
+	do {
 		run_prepare(link, link->runs + first + n, n, &link->headers[n].msg_hdr,
 			    link->messages + n);
 		n++;
-	}
+	} while (first + n < link->run_count &&
+		 way_of(link->runs + first + n) == way_of(link->runs + first) &&
+		 !udp_lends(link, link->runs + first + n));
 	return n;
 }
 
@@ -280,6 +278,22 @@ static int send_batch(struct udp_link *link, int fd, uint32_t n)
 	return sent < 0 ? -errno : sent;
 }
 
+/* Sends the run, and maybe some behind it. How many, or -errno. */
+static int send_some(struct udp_link *link, uint32_t first)
+{
+	struct udp_run *run = link->runs + first;
+	int sent;
+
+	set_traffic_class(run);
+	if (udp_lends(link, run)) {
+		run_seal(link, run, way_of(run)->id);
+		sent = udp_lend(link, run);
+		if (sent)
+			return sent;
+	}
+	return send_batch(link, way_of(run)->fd, prepare_batch(link, first));
+}
+
 /* What is left begins at run `first`; its packets stay where they lie. */
 static bool keep_from(struct udp_link *link, uint32_t first)
 {
@@ -293,10 +307,8 @@ bool udp_send_runs(struct udp_link *link)
 	uint32_t next = 0;
 
 	while (next < link->run_count) {
-		int sent;
+		int sent = send_some(link, next);
 
-		set_traffic_class(&link->runs[next]);
-		sent = send_batch(link, way_of(link->runs + next)->fd, prepare_batch(link, next));
 		if (sent < 0 && is_full(-sent))
 			break;
 		if (sent < 0 && way_of(link->runs + next)->is_connected) {

@@ -505,6 +505,7 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		return requester_is_alive(qp);
 	if (waits_for_more(qp))
 		return false;
+	qp->av.may_lend = is_stream_to_ours(qp);
 	if (qp->requester->recovery && !recovery_run(qp, now, outbox))
 		return requester_is_alive(qp);
 	do {

@@ -357,8 +357,10 @@ static void job_done(const struct qp *qp, struct responder *responder)
 {
 	const struct response_job *job = responder->jobs;
 
-	if (job->kind == JOB_READ && !job->is_again)
+	if (job->kind == JOB_READ && !job->is_again) {
+		patience_pass(&responder->lending);
 		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, true, job->length);
+	}
 	responder->job_count--;
 	memmove(responder->jobs, responder->jobs + 1,
 		responder->job_count * sizeof(*responder->jobs));
@@ -415,6 +417,7 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 			return true;
 		responder->is_reporting = false;
 	}
+	qp->av.may_lend = qp->av.carrier_max && patience_is_over(&responder->lending);
 	while (responder->job_count) {
 		if (!turn)
 			return true;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/patience.h"
 #include "device/cq.h"
 #include "device/limits.h"
 #include "device/qp.h"
@@ -119,6 +120,8 @@ struct responder {
 	uint64_t
 	    behind_until; /* the ACK waits for the WRITE that it leaves behind; 0: it doesn't */
 
+	struct patience lending; /* of responses, in READs: one that came again may have lost its
+				    responses by it */
 	struct response_job *jobs;
 	uint32_t job_room;
 	struct saved_result *saved;

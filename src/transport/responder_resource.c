@@ -305,6 +305,7 @@ void resource_duplicate(struct arrival *arrival)
 			return;
 		job.is_again = true;
 		job.msn = responder->msn;
+		patience_failed(&responder->lending);
 		job_add(responder, &job);
 		return;
 	}

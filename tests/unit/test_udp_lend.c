@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lent pages: a stream is sent from a ring of pages without a copy, and what arrives is what was
+ * sent; the ring is for one place; whatever can't be lent is sent as ever.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "link/udp_link.h"
+#include "loopback.h"
+#include "wire/parse.h"
+
+enum {
+	DEST_QP = 0x050010,
+	OTHER_QP = 0x060010, /* of another process */
+	PAYLOAD = 1024,
+	PACKETS = 60, /* of a run */
+	LAP_RUNS = LEND_RING_BYTES / (64 << 10),
+	REFUSALS = 4,
+	UNTIL_LENT = PATH_WINDOW, /* runs at most: a path, and as many as ask for a ring */
+};
+
+struct taken {
+	uint32_t count, psn;
+	bool is_sparse; /* some may be missing */
+};
+
+static void take(const struct packet *packet, void *data)
+{
+	struct taken *taken = data;
+	struct wire_packet p;
+
+	assert_int_equal(wire_parse(&p, packet->bth, packet->length), PARSE_OK);
+	if (!taken->is_sparse)
+		assert_int_equal(p.bth.psn, taken->psn);
+	for (uint32_t i = 0; i < p.payload_length; i++)
+		if (p.payload[i] != (uint8_t)(p.bth.psn * 7 + i))
+			fail_msg("packet %u differs at byte %u", p.bth.psn, i);
+	taken->psn = p.bth.psn + 1;
+	taken->count++;
+}
+
+struct pair {
+	struct udp_link *a, *b;
+	union ibv_gid to;
+	struct av av;
+	int fd; /* b's */
+	uint32_t sent;
+	struct taken taken;
+};
+
+static void pair_open(struct pair *pair, const char *address)
+{
+	union ibv_gid gid = gid_of(address);
+
+	*pair = (struct pair){.to = gid,
+			      .av = {.sgid = gid,
+				     .dgid = gid,
+				     .hop_limit = HOP_LIMIT_DEFAULT,
+				     .may_lend = true,
+				     .carrier_max = 999}};
+	assert_int_equal(udp_link_open(0, &pair->a), 0);
+	assert_int_equal(udp_link_open(0, &pair->b), 0);
+	pair->fd = udp_socket_bind(&gid, loopback, false);
+	assert_true(pair->fd >= 0);
+}
+
+static void pair_close(struct pair *pair)
+{
+	close(pair->fd);
+	udp_link_close(pair->a);
+	udp_link_close(pair->b);
+}
+
+static void stage(struct pair *pair, uint32_t qpn, uint32_t payload)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	struct wire_packet p = {
+	    .bth = {.opcode = TRANSPORT_UC | OP_SEND_ONLY, .dest_qp = qpn, .psn = pair->sent++},
+	    .payload_length = payload,
+	};
+	uint8_t *bytes = outbox->reserve(outbox, &pair->av, qpn, BTH_BYTES + payload);
+
+	assert_non_null(bytes);
+	wire_pack(bytes, &p);
+	for (uint32_t i = 0; i < payload; i++)
+		bytes[BTH_BYTES + i] = p.bth.psn * 7 + i;
+	outbox->commit(outbox, BTH_BYTES + payload);
+}
+
+static void stage_run(struct pair *pair, uint32_t qpn)
+{
+	for (int i = 0; i < PACKETS; i++)
+		stage(pair, qpn, PAYLOAD);
+}
+
+static void drain(struct pair *pair)
+{
+	while (udp_receive(pair->b, pair->fd, &pair->to, take, &pair->taken))
+		;
+}
+
+/* Leaves and arrives. */
+static void pass(struct pair *pair)
+{
+	assert_true(udp_link_flush(pair->a));
+	drain(pair);
+	if (!pair->taken.is_sparse)
+		assert_int_equal(pair->taken.count, pair->sent);
+}
+
+static void send_runs(struct pair *pair, uint32_t qpn, int count)
+{
+	for (; count > 0; count -= 2) {
+		stage_run(pair, qpn);
+		stage_run(pair, qpn);
+		pass(pair);
+	}
+}
+
+static bool lends_to(const struct pair *pair, uint32_t qpn)
+{
+	const struct udp_lender *lender = &pair->a->lender;
+
+	return lender->ring && lender->to.part == (qpn & PLACE_PART);
+}
+
+static void begin_to_lend(struct pair *pair)
+{
+	for (int i = 0; i < UNTIL_LENT && !lends_to(pair, DEST_QP); i += 2)
+		send_runs(pair, DEST_QP, 2);
+	assert_true(lends_to(pair, DEST_QP));
+}
+
+static uint8_t *place(const struct pair *pair)
+{
+	return pair->a->stage;
+}
+
+static void what_arrives(const char *address)
+{
+	struct pair pair;
+	uint8_t *at;
+
+	pair_open(&pair, address);
+	begin_to_lend(&pair);
+	assert_false(pair.a->lender.is_staging);
+	send_runs(&pair, DEST_QP, 2);
+	assert_true(pair.a->lender.is_staging);
+	at = place(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	assert_true(place(&pair) >= at + 2 * PACKETS * PAYLOAD);
+	send_runs(&pair, DEST_QP, 3 * LAP_RUNS);
+	assert_true(place(&pair) >= pair.a->lender.ring);
+	assert_true(place(&pair) + STAGE_BYTES <= pair.a->lender.ring + LEND_RING_BYTES);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	assert_int_equal(pair.b->counters.bad_icrc, 0);
+	pair_close(&pair);
+}
+
+static void test_what_is_lent_arrives_over_ipv4(void **state)
+{
+	(void)state;
+	what_arrives("::ffff:127.0.0.1");
+}
+
+static void test_what_is_lent_arrives_over_ipv6(void **state)
+{
+	(void)state;
+	what_arrives("::1");
+}
+
+/* Where less is lent the stage stays where it is, and the next may be written over it. */
+static void test_who_may_not_or_sends_little_is_copied(void **state)
+{
+	struct pair pair;
+	uint8_t *at;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	at = place(&pair);
+	for (int i = 0; i < 10; i++)
+		stage(&pair, DEST_QP, PAYLOAD);
+	pass(&pair);
+	assert_ptr_equal(place(&pair), at);
+	pair.av.may_lend = false;
+	send_runs(&pair, DEST_QP, 2);
+	assert_ptr_equal(place(&pair), at);
+	pair.av.may_lend = true;
+	pair.av.hop_limit = 3;
+	send_runs(&pair, DEST_QP, 2);
+	assert_ptr_equal(place(&pair), at);
+	pair_close(&pair);
+}
+
+/* The socket cuts what it is given: what is one packet has to stay one. */
+static void test_a_longer_packet_stays_whole(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	stage(&pair, DEST_QP, 4 * PAYLOAD);
+	pass(&pair);
+	stage(&pair, DEST_QP, 8);
+	pass(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	stage_run(&pair, DEST_QP);
+	stage(&pair, DEST_QP, 2 * PAYLOAD);
+	pass(&pair);
+	pair_close(&pair);
+}
+
+static void test_what_is_for_others_never_lies_in_the_ring(void **state)
+{
+	struct pair pair;
+	const struct udp_lender *lender;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	lender = &pair.a->lender;
+	stage_run(&pair, DEST_QP);
+	assert_true(lender->is_staging);
+	stage(&pair, OTHER_QP, PAYLOAD);
+	assert_false(lender->is_staging);
+	assert_ptr_equal(place(&pair), lender->plain);
+	stage(&pair, DEST_QP + NEAR_PORTS, PAYLOAD);
+	assert_true(lender->is_staging);
+	pass(&pair);
+	pair_close(&pair);
+}
+
+static void test_who_follows_has_a_ring_of_his_own(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	for (int i = 0; i < 2 * UNTIL_LENT && !lends_to(&pair, OTHER_QP); i += 2)
+		send_runs(&pair, OTHER_QP, 2);
+	assert_true(lends_to(&pair, OTHER_QP));
+	send_runs(&pair, OTHER_QP, 2 * LAP_RUNS);
+	assert_true(pair.a->lender.is_staging);
+	send_runs(&pair, DEST_QP, 2);
+	assert_false(pair.a->lender.is_staging);
+	pair_close(&pair);
+}
+
+static void test_few_queue_pairs_lend(void **state)
+{
+	struct pair pair;
+	uint8_t *at;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	for (int i = 0; i < LEND_QPS; i++)
+		send_runs(&pair, DEST_QP + i * NEAR_PORTS, 2);
+	assert_int_equal(pair.a->lender.count, LEND_QPS);
+	at = place(&pair);
+	send_runs(&pair, DEST_QP + LEND_QPS * NEAR_PORTS, 2);
+	assert_ptr_equal(place(&pair), at);
+	/* in the next lap it may */
+	send_runs(&pair, DEST_QP, LAP_RUNS);
+	send_runs(&pair, DEST_QP + LEND_QPS * NEAR_PORTS, 2);
+	assert_int_equal(pair.a->lender.count, 2);
+	pair_close(&pair);
+}
+
+/* Its receiver was stopped: what is broken meanwhile is never delivered. */
+static void test_pages_that_are_written_too_early(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	pair.taken.is_sparse = true;
+	for (int i = 0; i < 2 * LAP_RUNS; i++) {
+		stage_run(&pair, DEST_QP);
+		assert_true(udp_link_flush(pair.a));
+	}
+	stage_run(&pair, DEST_QP); /* and the ring's next pages are half written */
+	drain(&pair);
+	assert_true(pair.taken.count > 0);
+	pair_close(&pair);
+}
+
+/* No pages can be had into the pipe: the run leaves at once, copied, and none is tried again. */
+static void test_a_kernel_that_does_not_lend(void **state)
+{
+	struct pair pair;
+	int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	assert_true(dup3(nothing, pair.a->lender.pipe[1], O_CLOEXEC) >= 0);
+	close(nothing);
+	send_runs(&pair, DEST_QP, 2);
+	assert_true(pair.a->lender.is_off);
+	send_runs(&pair, DEST_QP, 2 * UNTIL_LENT);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	pair_close(&pair);
+}
+
+static struct udp_path *path_of(const struct pair *pair)
+{
+	for (int i = 0; i < PATHS_MAX; i++)
+		if (pair->a->paths.paths[i].to.from)
+			return pair->a->paths.paths + i;
+	fail_msg("there is no path");
+	return NULL;
+}
+
+static void disconnect(int fd)
+{
+	struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	assert_int_equal(connect(fd, &nobody, sizeof(nobody)), 0);
+}
+
+/* The socket refuses: the path is given up, and what was in the pipe leaves by the other socket,
+ * once. */
+static void test_a_socket_that_refuses(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	disconnect(path_of(&pair)->way.fd);
+	send_runs(&pair, DEST_QP, 2);
+	assert_int_equal(pair.a->lender.refusals, 1);
+	for (int i = 0; i < 8 && pair.a->lender.refusals; i++)
+		send_runs(&pair, DEST_QP, PATH_WINDOW);
+	assert_int_equal(pair.a->lender.refusals, 0); /* there is another path */
+	assert_false(pair.a->lender.is_off);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	pair_close(&pair);
+}
+
+static void test_a_socket_that_always_refuses(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	stage_run(&pair, DEST_QP);
+	disconnect(path_of(&pair)->way.fd);
+	for (uint32_t i = 0; i < REFUSALS; i++) {
+		assert_true(udp_lends(pair.a, pair.a->runs));
+		assert_true(udp_lend(pair.a, pair.a->runs) < 0);
+	}
+	assert_false(udp_lends(pair.a, pair.a->runs));
+	pass(&pair);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	pair_close(&pair);
+}
+
+/* A full socket (here: a pipe of which nothing comes) keeps the run: it waits for room, and nothing
+ * of it is lost or leaves twice. */
+static void test_a_socket_that_is_full(void **state)
+{
+	struct pair pair;
+	int empty[2], reader;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	assert_int_equal(pipe2(empty, O_CLOEXEC | O_NONBLOCK), 0);
+	reader = dup(pair.a->lender.pipe[0]);
+	assert_true(dup3(empty[0], pair.a->lender.pipe[0], O_CLOEXEC) >= 0);
+	stage_run(&pair, DEST_QP);
+	stage_run(&pair, DEST_QP);
+	assert_false(udp_link_flush(pair.a));
+	assert_int_equal(pair.a->run_count, 2);
+	pass(&pair);
+	assert_false(pair.a->lender.is_off);
+	send_runs(&pair, DEST_QP, 2 * LAP_RUNS);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	close(reader);
+	close(empty[0]);
+	close(empty[1]);
+	pair_close(&pair);
+}
+
+/* What the parent lends after fork() is what it has stored since. */
+static void test_a_child_does_not_keep_the_pages(void **state)
+{
+	struct pair pair;
+	int status;
+	pid_t child;
+
+	(void)state;
+	pair_open(&pair, "::ffff:127.0.0.1");
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	assert_true(pair.a->lender.is_staging);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		udp_link_abandon(pair.a);
+		_exit(mincore(pair.a->lender.ring, LEND_PAGE, (unsigned char[1]){0}) < 0 &&
+			      errno == ENOMEM
+			  ? 0
+			  : 1);
+	}
+	send_runs(&pair, DEST_QP, 2 * LAP_RUNS);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	send_runs(&pair, DEST_QP, 2);
+	assert_true(pair.a->lender.is_staging);
+	pair_close(&pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_what_is_lent_arrives_over_ipv4),
+	    cmocka_unit_test(test_what_is_lent_arrives_over_ipv6),
+	    cmocka_unit_test(test_who_may_not_or_sends_little_is_copied),
+	    cmocka_unit_test(test_a_longer_packet_stays_whole),
+	    cmocka_unit_test(test_what_is_for_others_never_lies_in_the_ring),
+	    cmocka_unit_test(test_who_follows_has_a_ring_of_his_own),
+	    cmocka_unit_test(test_few_queue_pairs_lend),
+	    cmocka_unit_test(test_pages_that_are_written_too_early),
+	    cmocka_unit_test(test_a_kernel_that_does_not_lend),
+	    cmocka_unit_test(test_a_socket_that_refuses),
+	    cmocka_unit_test(test_a_socket_that_always_refuses),
+	    cmocka_unit_test(test_a_socket_that_is_full),
+	    cmocka_unit_test(test_a_child_does_not_keep_the_pages),
+	};
+
+	if (!loopback_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
