@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pairs COUNT [stream | poll | threads | fork]: so many processes of each of two hosts
+ * pairs COUNT [stream | long | poll | threads | fork]: so many processes of each of two hosts
  * (VERBATIM_TEST_HOSTS, tests/verbs/helper.h), which send each other messages until each has
  * sockets that are connected to its peer, a path and an inlet, and then a while by those. Each
  * message is looked at, and no packet may have had a wrong ICRC. They sleep for their completions,
@@ -11,7 +11,9 @@
  * The environment's CHANGE is a command that is run amid the messages; who loses his sockets by it
  * has to get them again. With `fork` each process of the first host forks then: the child has none
  * of its parent's sockets, and is a pair with a process of the second host that waits for it, also
- * when its parent is done.
+ * when its parent is done. What is `long` is a stream of 60 KiB each, until the senders lend their
+ * pages (link/udp_lend.c); then the receivers are stopped now and again, for so long that all that
+ * may be under way waits for them, and what is asked for again goes again.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,14 +28,16 @@
 enum {
 	PAIRS_MAX = 8,
 	SLOT = 3072, /* a message of one packet, now and then of three */
+	LONG_SLOT = 60 << 10,
 	LONG_EVERY = 64,
 	RECVS = 16,
 	SENDS = 8,
-	MEMORY = (RECVS + SENDS) * SLOT,
 	SETTLED = 1000, /* messages by connected sockets */
 	BEGUN = 200,	/* enough for one to be opened */
 	LOOK_EVERY = 16,
 	PATIENCE_MS = 40000,
+	STOPS = 20,
+	STOP_MS = 50,
 };
 
 enum side { NEAR, FAR, SIDES };
@@ -53,7 +57,8 @@ struct message {
 static struct pair *pairs; /* all processes have them in common */
 static int lines[2 * PAIRS_MAX][SIDES];
 static uint32_t pair_count;
-static bool is_stream, is_polling, has_threads, is_forking;
+static uint32_t slot_bytes = SLOT;
+static bool is_stream, is_long, is_polling, has_threads, is_forking;
 static enum side side;
 
 /* ---- one side of a pair ---- */
@@ -64,22 +69,23 @@ static _Thread_local struct end own;
 
 static void *slot(uint32_t index)
 {
-	return own.buffer + (size_t)index * SLOT;
+	return own.buffer + (size_t)index * slot_bytes;
 }
 
 static void take_message(uint32_t index)
 {
-	assert_int_equal(post_recv_sge(own.qp, index, end_sge(&own, (size_t)index * SLOT, SLOT)),
-			 0);
+	assert_int_equal(
+	    post_recv_sge(own.qp, index, end_sge(&own, (size_t)index * slot_bytes, slot_bytes)), 0);
 }
 
 static void make_end(void)
 {
+	size_t memory = (size_t)(RECVS + SENDS) * slot_bytes;
 	struct ibv_qp_init_attr attr;
 
-	own.buffer = aligned_alloc(4096, MEMORY);
+	own.buffer = aligned_alloc(4096, memory);
 	assert_non_null(own.buffer);
-	own.mr = ibv_reg_mr(pd, own.buffer, MEMORY, IBV_ACCESS_LOCAL_WRITE);
+	own.mr = ibv_reg_mr(pd, own.buffer, memory, IBV_ACCESS_LOCAL_WRITE);
 	channel = ibv_create_comp_channel(context);
 	own.cq = ibv_create_cq(context, CQE, NULL, channel, 0);
 	assert_non_null(own.cq);
@@ -147,6 +153,13 @@ static struct ibv_wc next(void)
 	return wc;
 }
 
+static uint32_t length_of(uint32_t number)
+{
+	bool is_short = !is_long && number % LONG_EVERY != LONG_EVERY - 1;
+
+	return is_short ? number % 100 : slot_bytes - (uint32_t)sizeof(struct message);
+}
+
 static void send_message(uint32_t number, bool is_last)
 {
 	uint32_t index = RECVS + number % SENDS;
@@ -156,11 +169,11 @@ static void send_message(uint32_t number, bool is_last)
 
 	message->number = number;
 	message->is_last = is_last;
-	message->length =
-	    number % LONG_EVERY == LONG_EVERY - 1 ? SLOT - sizeof(*message) : number % 100;
+	message->length = length_of(number);
 	for (uint32_t i = 0; i < message->length; i++)
 		message->bytes[i] = (uint8_t)(number * 7 + i);
-	sge = end_sge(&own, (size_t)index * SLOT, (uint32_t)sizeof(*message) + message->length);
+	sge =
+	    end_sge(&own, (size_t)index * slot_bytes, (uint32_t)sizeof(*message) + message->length);
 	wr = make_send(IBV_WR_SEND, &sge);
 	post_send_wr(&own, &wr);
 }
@@ -187,6 +200,11 @@ static bool has_path(const struct udp_paths *paths)
 	return false;
 }
 
+static bool lends(const struct udp_lender *lender)
+{
+	return lender->is_staging && !lender->is_off;
+}
+
 static void look_at_sockets(void)
 {
 	struct lane *lane = qp_of(own.qp)->seat->lane;
@@ -195,7 +213,9 @@ static void look_at_sockets(void)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* this is no verb */
 	lane_lock(lane);
-	pair->has_sockets[side] = lane->inlet.parent && has_path(&lane->link->paths);
+	pair->has_sockets[side] = is_long && side == NEAR
+				      ? lends(&lane->link->lender)
+				      : lane->inlet.parent && has_path(&lane->link->paths);
 	lane_unlock(lane);
 	pthread_setcancelstate(before, &before);
 }
@@ -458,6 +478,20 @@ static void change(void)
 	await_sockets(0);
 }
 
+/* While the senders lend. */
+static void stop_receivers(void)
+{
+	for (uint32_t stop = 0; stop < STOPS; stop++) {
+		pid_t receiver = sides[stop % pair_count * SIDES + FAR];
+
+		assert_int_equal(kill(receiver, SIGSTOP), 0);
+		usleep(STOP_MS * 1000);
+		assert_int_equal(kill(receiver, SIGCONT), 0);
+		await_messages(0, RECVS, false);
+	}
+	await_sockets(0);
+}
+
 static void end_pairs(uint32_t first)
 {
 	for (uint32_t i = first; i < first + pair_count; i++)
@@ -481,13 +515,16 @@ int main(int argc, char **argv)
 	const char *how = argc > 2 ? argv[2] : "";
 
 	pair_count = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
-	is_stream = strcmp(how, "stream") == 0;
+	is_long = strcmp(how, "long") == 0;
+	if (is_long)
+		slot_bytes = LONG_SLOT;
+	is_stream = is_long || strcmp(how, "stream") == 0;
 	has_threads = strcmp(how, "threads") == 0;
 	is_polling = has_threads || strcmp(how, "poll") == 0;
 	is_forking = strcmp(how, "fork") == 0;
 	if (!are_two_hosts() || pair_count < 1 || pair_count > PAIRS_MAX) {
 		fprintf(stderr, "usage: VERBATIM_TEST_HOSTS=OURS,THEIRS,NETWORK pairs COUNT "
-				"[stream | poll | threads | fork]\n");
+				"[stream | long | poll | threads | fork]\n");
 		return 2;
 	}
 	make_pairs();
@@ -496,6 +533,8 @@ int main(int argc, char **argv)
 	else
 		await_sockets(0);
 	change();
+	if (is_long)
+		stop_receivers();
 	if (is_forking)
 		have_children();
 	end_pairs(0);
