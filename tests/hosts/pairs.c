@@ -213,9 +213,10 @@ static void look_at_sockets(void)
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* this is no verb */
 	lane_lock(lane);
-	pair->has_sockets[side] = is_long && side == NEAR
-				      ? lends(&lane->link->lender)
-				      : lane->inlet.parent && has_path(&lane->link->paths);
+	if (is_long)
+		pair->has_sockets[side] = side == FAR || lends(&lane->link->lender);
+	else
+		pair->has_sockets[side] = lane->inlet.parent && has_path(&lane->link->paths);
 	lane_unlock(lane);
 	pthread_setcancelstate(before, &before);
 }
