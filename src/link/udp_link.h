@@ -175,8 +175,9 @@ struct udp_receiver {
 	int alone;   /* times in a row that there was one message where two were asked for */
 	int singles; /* messages that are asked for alone after that */
 	uint8_t *buffers;
-	struct icrc_run checking; /* as `sealing` of the link */
-	uint16_t id, id_port;	  /* of the message before: its identification, who sent it */
+	struct icrc_run checking; /* as `sealing` of the link, */
+	struct icrc_singles lone;
+	uint16_t id, id_port; /* of the message before: its identification, who sent it */
 };
 
 /* Whom a ring of lent pages is for, as a place, but whatever becomes of the path there. */
@@ -220,6 +221,7 @@ struct udp_link {
 	uint32_t run_count;
 	struct icrc_run sealing; /* the one before, for its length's sake */
 	struct icrc_summed sealing_summed;
+	struct icrc_singles lone;
 	/* the same for single packets that have an ACK before them */
 	struct icrc_run joined_run;
 	struct icrc_summed joined_summed;

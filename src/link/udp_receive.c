@@ -154,11 +154,18 @@ struct splitting {
 	void *data;
 };
 
-static void begin_run(struct splitting *s, uint32_t segment, uint32_t count)
+static void begin_run(struct splitting *s, uint32_t segment, uint32_t total)
 {
-	struct icrc_run *run = &s->link->receiver.checking;
+	struct udp_receiver *receiver = &s->link->receiver;
+	struct icrc_run *run = &receiver->checking;
 
-	if (segment < BTH_BYTES + ICRC_BYTES || !icrc_run_pays(run, segment - ICRC_BYTES, count))
+	if (total <= segment) {
+		if (total >= BTH_BYTES + ICRC_BYTES)
+			s->run = icrc_singles_run(&receiver->lone, &s->flow, total - ICRC_BYTES);
+		return;
+	}
+	if (segment < BTH_BYTES + ICRC_BYTES ||
+	    !icrc_run_pays(run, segment - ICRC_BYTES, total / segment))
 		return;
 	icrc_run_begin(run, &s->flow, segment - ICRC_BYTES);
 	s->run = run;
@@ -282,7 +289,7 @@ static int split(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t s
 	if (segment == 0)
 		segment = total ? total : 1;
 	flow_of(&s->flow, &s->packet);
-	begin_run(s, segment, total / segment);
+	begin_run(s, segment, total);
 	udp_count(&s->link->counters.received_bytes, total);
 	do {
 		uint32_t length = total < segment ? total : segment;

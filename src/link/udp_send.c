@@ -57,13 +57,19 @@ static void seal_alike(struct udp_link *link, bool is_summed, uint8_t *bytes, ui
 static void seal_joined(struct udp_link *link, const struct udp_run *run,
 			const struct icrc_flow *flow, uint16_t id)
 {
-	struct icrc_run *last = &link->joined_run;
-	uint32_t length = run->segment - ICRC_BYTES;
+	icrc_run_resume(&link->joined_run, flow, run->segment - ICRC_BYTES);
+	icrc_summed_seal(&link->joined_summed, &link->joined_run, link->stage + run->offset, id);
+}
 
-	if (last->length != length || last->flow.prefix_bytes != flow->prefix_bytes ||
-	    memcmp(last->flow.prefix, flow->prefix, flow->prefix_bytes) != 0)
-		icrc_run_begin(last, flow, length);
-	icrc_summed_seal(&link->joined_summed, last, link->stage + run->offset, id);
+static void seal_lone(struct udp_link *link, const struct icrc_flow *flow, uint8_t *bytes,
+		      uint32_t length, uint16_t id)
+{
+	const struct icrc_run *run = icrc_singles_run(&link->lone, flow, length);
+
+	if (run)
+		icrc_run_seal(run, bytes, id);
+	else
+		icrc_seal(flow, bytes, length, id);
 }
 
 /* `id` is the identification that its first packet will have. The ICRCs overwrite sums, so these
@@ -75,8 +81,11 @@ static void run_seal(struct udp_link *link, struct udp_run *run, uint16_t id)
 	struct icrc_flow flow;
 
 	run_flow(run, &flow);
-	if (run->count == 1 && run->summed[0]) {
-		seal_joined(link, run, &flow, id);
+	if (run->count == 1) {
+		if (run->summed[0])
+			seal_joined(link, run, &flow, id);
+		else
+			seal_lone(link, &flow, bytes, length, id);
 		run->summed[0] = 0;
 		return;
 	}

@@ -132,6 +132,29 @@ void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t l
 	run->prefix = icrc_add(0, block, put_headers(block, flow, length, 0));
 }
 
+static bool is_same_flow(const struct icrc_flow *a, const struct icrc_flow *b)
+{
+	return a->prefix_bytes == b->prefix_bytes && !memcmp(a->prefix, b->prefix, a->prefix_bytes);
+}
+
+void icrc_run_resume(struct icrc_run *run, const struct icrc_flow *flow, size_t length)
+{
+	if (run->length != length || !is_same_flow(&run->flow, flow))
+		icrc_run_begin(run, flow, length);
+}
+
+const struct icrc_run *icrc_singles_run(struct icrc_singles *singles, const struct icrc_flow *flow,
+					size_t length)
+{
+	bool is_again = singles->length == length;
+
+	singles->length = length;
+	if (!is_again)
+		return NULL;
+	icrc_run_resume(&singles->run, flow, length);
+	return &singles->run;
+}
+
 /* By the halves of its lower byte, behind which stand 22 bytes, and of the one before that. */
 static uint32_t effect_of_id(uint16_t id)
 {

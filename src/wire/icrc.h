@@ -127,9 +127,23 @@ struct icrc_run {
 /* A run that was begun before costs less to begin again with the same length. */
 void icrc_run_begin(struct icrc_run *run, const struct icrc_flow *flow, size_t length);
 
+/* The same where it may have begun with just that. */
+void icrc_run_resume(struct icrc_run *run, const struct icrc_flow *flow, size_t length);
+
 /* As icrc_compute() and icrc_seal(), for run->length bytes. */
 uint32_t icrc_run_compute(const struct icrc_run *run, const uint8_t *bytes, uint16_t id);
 void icrc_run_seal(const struct icrc_run *run, uint8_t *bytes, uint16_t id);
+
+/* Packets that go or come one by one: mostly one has flow and length of the one before. */
+struct icrc_singles {
+	struct icrc_run run;
+	size_t length; /* of the last one */
+};
+
+/* The run of such a packet; NULL where its length is not the last one's, as to begin a run takes
+ * longer than to do without. */
+const struct icrc_run *icrc_singles_run(struct icrc_singles *singles, const struct icrc_flow *flow,
+					size_t length);
 
 /* What a sum is so many zeros further on, by half bytes. */
 struct icrc_shift {

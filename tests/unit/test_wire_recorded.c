@@ -149,6 +149,51 @@ static void test_a_run_has_the_icrcs_of_its_packets(void **state)
 	assert_int_equal(recorded_each(run_is_as_its_packets, NULL), RECORDED_PACKETS);
 }
 
+/* From the second one of a length on, whoever the one before was from. */
+static void singles_are_as_packets(const struct recorded *r, void *context)
+{
+	struct icrc_singles *singles = context;
+	const struct icrc_run *run;
+
+	for (uint32_t i = 0; i < 6; i++) {
+		size_t length = BTH_BYTES + (i / 3) * 4;
+
+		if (length + ICRC_BYTES > r->length)
+			break;
+		run = icrc_singles_run(singles, &r->flow, length);
+		assert_int_equal(run != NULL, i % 3 != 0);
+		if (run)
+			assert_int_equal(icrc_run_compute(run, r->bth, (uint16_t)(513 * i)),
+					 icrc_compute(&r->flow, r->bth, length, 513 * i));
+	}
+	/* with another one's, of the same length */
+	icrc_singles_run(singles, &r->flow, BTH_BYTES + 8);
+}
+
+static void test_one_packet_after_another_of_its_length_is_a_run(void **state)
+{
+	struct icrc_singles singles = {0};
+
+	assert_int_equal(recorded_each(singles_are_as_packets, &singles), RECORDED_PACKETS);
+}
+
+static void other_flow_begins_anew(const struct recorded *r, void *context)
+{
+	struct icrc_singles *singles = context;
+	const struct icrc_run *run = icrc_singles_run(singles, &r->flow, BTH_BYTES);
+
+	if (run)
+		assert_int_equal(icrc_run_compute(run, r->bth, 7),
+				 icrc_compute(&r->flow, r->bth, BTH_BYTES, 7));
+}
+
+static void test_so_it_is_where_flows_take_turns(void **state)
+{
+	struct icrc_singles singles = {0};
+
+	assert_int_equal(recorded_each(other_flow_begins_anew, &singles), RECORDED_PACKETS);
+}
+
 /* Whatever follows upon whatever: PSNs, identifications, headers, lengths, flows. */
 static void sums_make_the_icrcs_of_their_packets(const struct recorded *r, void *context)
 {
@@ -223,6 +268,8 @@ int main(void)
 	    cmocka_unit_test(test_unknown_identification_is_found),
 	    cmocka_unit_test(test_a_flipped_bit_is_seen),
 	    cmocka_unit_test(test_a_run_has_the_icrcs_of_its_packets),
+	    cmocka_unit_test(test_one_packet_after_another_of_its_length_is_a_run),
+	    cmocka_unit_test(test_so_it_is_where_flows_take_turns),
 	    cmocka_unit_test(test_sums_of_payloads_make_the_icrcs_of_their_packets),
 	    cmocka_unit_test(test_a_shifted_sum_is_that_of_zeros_behind),
 	    cmocka_unit_test(test_another_address_or_port_is_seen),
