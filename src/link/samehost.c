@@ -521,7 +521,8 @@ struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_e
 					   .commit = commit,
 					   .reserve_run = reserve_run,
 					   .commit_run = commit_run,
-					   .takes_sums = elsewhere && elsewhere->takes_sums};
+					   .takes_sums = elsewhere && elsewhere->takes_sums,
+					   .joins_acks = elsewhere && elsewhere->joins_acks};
 	if (has_express) {
 		samehost->outbox.reserve_express = reserve_express;
 		samehost->outbox.commit_express = commit_express;

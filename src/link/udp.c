@@ -342,11 +342,26 @@ static void join_sum(struct udp_link *link, struct udp_run *run, size_t size)
 	run->summed[0] = 1;
 }
 
+/* Its sum serves if it is a run of its own, as it mostly is; else all of it is summed anew. */
+static void commit_one(struct udp_link *link, size_t size, bool is_summed)
+{
+	uint32_t runs = link->run_count;
+	struct udp_run *run = link->runs + runs;
+
+	stage_commit(&link->outbox, size);
+	if (is_summed && link->run_count > runs && run->segment == size + ICRC_BYTES)
+		run->summed[0] = 1;
+}
+
 static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct udp_link *link = link_of(outbox);
 	struct udp_run *run = link->runs + link->run_count - 1;
 
+	if (link->reserved) {
+		commit_one(link, size, is_summed);
+		return;
+	}
 	if (count > link->reserved_run)
 		return;
 	link->reserved_run = 0;
@@ -404,7 +419,8 @@ int udp_link_open(uint8_t lane, struct udp_link **result)
 				       .commit = stage_commit,
 				       .reserve_run = stage_reserve_run,
 				       .commit_run = stage_commit_run,
-				       .takes_sums = memory_sums()};
+				       .takes_sums = memory_sums(),
+				       .joins_acks = true};
 	link->lane = lane;
 	link->segments_max = SEGMENTS_MAX;
 	link->stage = aligned_alloc(64, STAGE_BYTES);

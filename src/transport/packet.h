@@ -77,6 +77,12 @@ struct outbox {
 	bool takes_sums;
 
 	/*
+	 * The link takes an ACK with a packet behind its AETH as one packet (OPCODE_ACK_AND), that
+	 * one no longer than av->carrier_max. It may be committed as a run of one, with its sum.
+	 */
+	bool joins_acks;
+
+	/*
 	 * The same for a record of the express path (express.h), where there is one to that QP:
 	 * NULL where there is none, or no room. NULL itself: there is none at all.
 	 */

@@ -11,6 +11,7 @@
 #include "transport/plain.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "wire/opcode.h"
 
 bool plain_may(const struct qp *qp)
 {
@@ -61,6 +62,13 @@ static bool gather(const struct qp *qp, const struct ibv_send_wr *wr, struct sen
 	return true;
 }
 
+static bool is_whole(const struct qp *qp, const struct ibv_send_wr *wr,
+		     const struct wire_packet *wire)
+{
+	return wire->payload_length == qp->mtu && wr->num_sge == 1 &&
+	       !(wr->send_flags & IBV_SEND_INLINE);
+}
+
 /* A whole packet goes on with the run of the ACK before it, and is summed as it is copied. */
 static bool put_summed(struct qp *qp, const struct ibv_send_wr *wr, const struct wire_packet *wire,
 		       struct outbox *outbox)
@@ -68,7 +76,7 @@ static bool put_summed(struct qp *qp, const struct ibv_send_wr *wr, const struct
 	uint32_t sum = 0;
 	uint8_t *to;
 
-	if (wire->payload_length != qp->mtu || wr->num_sge != 1 || wr->send_flags & IBV_SEND_INLINE)
+	if (!is_whole(qp, wr, wire))
 		return false;
 	to = packet_open_summed(outbox, &qp->av, wire, &sum);
 	if (!to || !express_gather_sum(qp, wr->sg_list, to, &sum))
@@ -77,18 +85,82 @@ static bool put_summed(struct qp *qp, const struct ibv_send_wr *wr, const struct
 	return true;
 }
 
-static bool put(struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe, uint32_t length,
-		struct outbox *outbox)
+static bool put(struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
+		const struct wire_packet *wire, struct outbox *outbox)
 {
-	struct wire_packet wire = packet_of(qp, wr, length);
 	uint8_t *to;
 
-	if (put_summed(qp, wr, &wire, outbox))
+	if (put_summed(qp, wr, wire, outbox))
 		return true;
-	to = packet_open(outbox, &qp->av, &wire);
-	if (!to || !gather(qp, wr, wqe, length, to))
+	to = packet_open(outbox, &qp->av, wire);
+	if (!to || !gather(qp, wr, wqe, wire->payload_length, to))
 		return false;
-	packet_close(qp, outbox, &wire);
+	packet_close(qp, outbox, wire);
+	return true;
+}
+
+/* The ACK that is owed, and behind it a message, is what an answer to a message mostly is. */
+static bool may_join(const struct qp *qp, const struct outbox *outbox,
+		     const struct wire_packet *wire)
+{
+	return outbox->joins_acks && express_owes(qp->responder) &&
+	       packet_size(wire) + ICRC_BYTES <= qp->av.carrier_max;
+}
+
+static void put_ack(const struct qp *qp, uint8_t *to)
+{
+	const struct responder *responder = qp->responder;
+	struct bth bth = bth_of(qp, OPCODE_ACK_AND, responder->answer_psn);
+	struct aeth aeth = {responder->syndrome, responder->msn};
+
+	bth_pack(to, &bth);
+	aeth_pack(to + BTH_BYTES, &aeth);
+}
+
+/* What is behind the ACK's BTH. A whole packet is summed as it is copied. */
+static bool put_behind(const struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
+		       const struct wire_packet *wire, uint8_t *aeth, bool is_summed)
+{
+	uint8_t *bth = aeth + AETH_BYTES, *to = bth + wire_pack(bth, wire);
+	uint32_t length = wire->payload_length, sum;
+
+	memset(to + length, 0, wire_pad(length));
+	if (!is_summed)
+		return gather(qp, wr, wqe, length, to);
+	sum = icrc_sum(0, aeth, (size_t)(to - aeth));
+	if (!express_gather_sum(qp, wr->sg_list, to, &sum))
+		return false;
+	put_le32(to + length, sum);
+	return true;
+}
+
+static void count_joined(struct qp *qp, uint32_t size)
+{
+	struct transport_counters *counters = &qp->requester->counters;
+
+	counters->sent_packets += 2;
+	counters->sent_bytes += size;
+	counters->acks_sent++;
+}
+
+static bool put_joined(struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
+		       const struct wire_packet *wire, struct outbox *outbox)
+{
+	uint32_t size = BTH_BYTES + AETH_BYTES + packet_size(wire);
+	bool is_summed = outbox->takes_sums && is_whole(qp, wr, wire);
+	uint8_t *to = outbox->reserve(outbox, &qp->av, qp->attr.dest_qp_num, size);
+
+	if (!to)
+		return false;
+	put_ack(qp, to);
+	if (!put_behind(qp, wr, wqe, wire, to + BTH_BYTES, is_summed))
+		return false;
+	if (is_summed)
+		outbox->commit_run(outbox, size, 1, true);
+	else
+		outbox->commit(outbox, size);
+	count_joined(qp, size);
+	responder_answered(qp->responder);
 	return true;
 }
 
@@ -111,9 +183,14 @@ static bool send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 		 struct outbox *outbox)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
+	struct wire_packet wire = packet_of(qp, wr, length);
 
-	if (!responder_answer(qp, outbox) || !put(qp, wr, wqe, length, outbox))
+	if (may_join(qp, outbox, &wire)) {
+		if (!put_joined(qp, wr, wqe, &wire, outbox))
+			return false;
+	} else if (!responder_answer(qp, outbox) || !put(qp, wr, wqe, &wire, outbox)) {
 		return false;
+	}
 	express_keep(qp, wr, length, wqe);
 	advance(qp, wqe);
 	return true;

@@ -298,8 +298,7 @@ bool responder_answer(struct qp *qp, struct outbox *outbox)
 		return true;
 	if (!response_acknowledge(qp, responder->syndrome, responder->answer_psn, outbox))
 		return false;
-	responder->is_owed = false;
-	responder->behind_until = 0;
+	responder_answered(responder);
 	return true;
 }
 

@@ -190,6 +190,14 @@ void responder_receive(struct arrival *arrival, struct outbox *outbox);
 bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox);
 /* The ACK or NAK that is owed, if there is one; false when the outbox is full. */
 bool responder_answer(struct qp *qp, struct outbox *outbox);
+
+/* It has left. */
+static inline void responder_answered(struct responder *responder)
+{
+	responder->is_owed = false;
+	responder->behind_until = 0;
+}
+
 void responder_fetch(struct qp *qp, uint64_t now); /* what was LATER */
 void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);

@@ -82,11 +82,11 @@ static uint8_t *open_parcel(struct outbox_of_node *out, const struct av *av, siz
 	sim_check(world, size >= BTH_BYTES && size <= most, "a packet of %zu bytes", size);
 	sim_check(world, !memcmp(&av->sgid, &out->node->gid, sizeof(av->sgid)),
 		  "a packet from an address that is not the node's");
-	parcel = malloc(sizeof(*parcel) + size);
+	parcel = malloc(sizeof(*parcel) + size + ICRC_BYTES);
 	if (!parcel)
 		abort();
 	memset(parcel, 0, sizeof(*parcel));
-	memset(parcel->bytes, 0xee, size);
+	memset(parcel->bytes, 0xee, size + ICRC_BYTES);
 	parcel->from = out->node;
 	parcel->to = node_of_gid(world, &av->dgid);
 	parcel->sgid = av->sgid;
@@ -125,6 +125,8 @@ uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t de
 	uint32_t room = RUN_BYTES / (size + ICRC_BYTES);
 
 	(void)dest_qp;
+	free(out->open);
+	out->open = NULL;
 	if (rng_chance(&world->host, world->weather.refusal))
 		return 0;
 	out->run_av = *av;
@@ -135,20 +137,30 @@ uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t de
 	return out->run_count;
 }
 
+static bool has_sum(const uint8_t *packet, size_t size)
+{
+	return icrc_sum(0, packet + BTH_BYTES, size - BTH_BYTES) == get_le32(packet + size);
+}
+
 void net_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
 	struct world *world = out->node->world;
 
+	if (out->open) {
+		sim_check(world,
+			  count == 1 && outbox->takes_sums && has_sum(out->open->bytes, size),
+			  "one packet as a run, but for its sum");
+		net_commit(outbox, size);
+		return;
+	}
 	sim_check(world, count <= out->run_count, "a commit of more than was reserved");
 	sim_check(world, !is_summed || outbox->takes_sums, "sums that are not taken");
 	out->run_count = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		const uint8_t *packet = out->run + i * (size + ICRC_BYTES);
 
-		sim_check(world,
-			  !is_summed || icrc_sum(0, packet + BTH_BYTES, size - BTH_BYTES) ==
-					    get_le32(packet + size),
+		sim_check(world, !is_summed || has_sum(packet, size),
 			  "a sum that is not the payload's");
 		memcpy(open_parcel(out, &out->run_av, size, PACKET_MAX), packet, size);
 		net_commit(outbox, size);
@@ -555,6 +567,22 @@ static void route(struct world *world, struct parcel *parcel, const struct wire_
 		parcel->stream = packet->op->flags & OPF_REQUEST ? dest->peer : dest;
 }
 
+/* An ACK and a packet behind it (OPCODE_ACK_AND), which a link takes apart where they arrive. */
+static void commit_joined(struct outbox *outbox, size_t size)
+{
+	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
+	const size_t ack = BTH_BYTES + AETH_BYTES;
+	struct parcel *joined = out->open, *behind = copy_parcel(joined);
+
+	sim_check(out->node->world, outbox->joins_acks && size >= ack + BTH_BYTES,
+		  "an ACK with a packet that is not taken");
+	joined->bytes[0] = TRANSPORT_RC | OP_ACKNOWLEDGE;
+	net_commit(outbox, ack);
+	memmove(behind->bytes, behind->bytes + ack, size - ack);
+	out->open = behind;
+	net_commit(outbox, size - ack);
+}
+
 void net_commit(struct outbox *outbox, size_t size)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
@@ -565,6 +593,10 @@ void net_commit(struct outbox *outbox, size_t size)
 
 	sim_check(world, parcel, "a commit without a reservation");
 	sim_check(world, size <= parcel->length, "a commit of more than was reserved");
+	if (parcel->bytes[0] == OPCODE_ACK_AND) {
+		commit_joined(outbox, size);
+		return;
+	}
 	out->open = NULL;
 	parcel->length = size;
 	parcel->number = ++world->stats.packets;

@@ -498,6 +498,7 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 	node->out.outbox.reserve_run = net_reserve_run;
 	node->out.outbox.commit_run = net_commit_run;
 	node->out.outbox.takes_sums = node->index % 2;
+	node->out.outbox.joins_acks = node->index % 3;
 	node->out.node = node;
 	snprintf(name, sizeof(name), "sim%d", node->index);
 	sim_check(world,

@@ -13,6 +13,8 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 #include "transport_pair.h"
+#include "wire/icrc.h"
+#include "wire/mtu.h"
 
 enum { OFFSET = 4096, BYTES = 64, MTU = 1024 };
 
@@ -117,6 +119,152 @@ static void the_ack_goes_before_the_reply(void **state)
 	expect_coherent(&pair->a, &pair->b);
 	assert_int_equal(transport_counters(pair->b.qp)->acks_sent, 1);
 }
+
+/* ---- an ACK and the reply in one packet ---- */
+
+static int joined;
+
+static void commit_joined(struct outbox *outbox, size_t size)
+{
+	const size_t ack = BTH_BYTES + AETH_BYTES;
+	struct side *side = (struct side *)outbox;
+	uint8_t *scratch = side->pair->scratch;
+
+	if (scratch[0] == OPCODE_ACK_AND) {
+		joined++;
+		scratch[0] = TRANSPORT_RC | OP_ACKNOWLEDGE;
+		pair_commit(outbox, ack);
+		memmove(scratch, scratch + ack, size - ack);
+		side->is_open = true;
+		size -= ack;
+	}
+	pair_commit(outbox, size);
+}
+
+static void commit_summed(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)
+{
+	const uint8_t *scratch = ((struct side *)outbox)->pair->scratch;
+
+	assert_int_equal(count, 1);
+	assert_true(is_summed);
+	assert_int_equal(get_le32(scratch + size),
+			 icrc_sum(0, scratch + BTH_BYTES, size - BTH_BYTES));
+	commit_joined(outbox, size);
+}
+
+static uint32_t reserve_none(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			     size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
+{
+	(void)outbox, (void)av, (void)dest_qp, (void)size, (void)count, (void)bytes, (void)stride;
+	return 0;
+}
+
+/* Of B, which has a message to answer. */
+static void prepare_reply(struct pair *pair, bool with_sums)
+{
+	struct outbox *outbox = &pair->b.outbox;
+
+	outbox->joins_acks = true;
+	outbox->takes_sums = with_sums;
+	outbox->commit = commit_joined;
+	outbox->commit_run = commit_summed;
+	outbox->reserve_run = reserve_none;
+	pair->b.qp->av.carrier_max = MTU + MTU_CARRIER;
+	joined = 0;
+	receive(&pair->b, 1);
+	receive(&pair->a, 2);
+	assert_true(post_send(&pair->a, 3, BYTES));
+	pair_deliver(pair);
+	pair_expect_trace(pair, "A SEND_ONLY 0 ack\n");
+}
+
+static void reply(uint32_t length, bool with_sums)
+{
+	struct pair *pair;
+	uint64_t bytes;
+
+	assert_int_equal(set_up((void **)&pair), 0);
+	prepare_reply(pair, with_sums);
+	bytes = transport_counters(pair->b.qp)->sent_bytes;
+	assert_true(post_send(&pair->b, 4, length));
+	pair_expect_trace(pair, "B ACK 0\nB SEND_ONLY 0 ack\n");
+	assert_int_equal(joined, 1);
+	assert_false(transport_owes(pair->b.qp));
+	pair_deliver(pair);
+	side_expect(&pair->a, 3, IBV_WC_SUCCESS);
+	expect_message(&pair->a, 2, &pair->b, 4, length);
+	expect_coherent(&pair->a, &pair->b);
+	assert_int_equal(transport_counters(pair->b.qp)->acks_sent, 1);
+	assert_int_equal(transport_counters(pair->b.qp)->sent_packets, 2);
+	assert_int_equal(transport_counters(pair->b.qp)->sent_bytes - bytes,
+			 2 * BTH_BYTES + AETH_BYTES + (length + 3) / 4 * 4);
+	pair_free(pair);
+}
+
+static void the_ack_and_the_reply_may_be_one_packet(void **state)
+{
+	static const uint32_t lengths[] = {0, 1, 5, BYTES, MTU - 1, MTU};
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		reply(lengths[i], false);
+		reply(lengths[i], true);
+	}
+	(void)state;
+}
+
+static void to_who_does_not_take_that_they_are_two(void **state)
+{
+	static const uint16_t most[] = {0, BTH_BYTES + BYTES + ICRC_BYTES - 1,
+					BTH_BYTES + BYTES + ICRC_BYTES};
+
+	for (int i = 0; i < 3; i++) {
+		struct pair *pair;
+
+		assert_int_equal(set_up((void **)&pair), 0);
+		prepare_reply(pair, false);
+		pair->b.qp->av.carrier_max = most[i];
+		assert_true(post_send(&pair->b, 4, BYTES));
+		pair_expect_trace(pair, "B ACK 0\nB SEND_ONLY 0 ack\n");
+		assert_int_equal(joined, i == 2);
+		pair_free(pair);
+	}
+	(void)state;
+}
+
+static void a_message_that_answers_none_has_no_ack(void **state)
+{
+	struct pair *pair = *state;
+
+	prepare_reply(pair, false);
+	pair_run(pair);
+	pair_expect_trace(pair, "B ACK 0\n");
+	assert_true(post_send(&pair->b, 4, BYTES));
+	pair_expect_trace(pair, "B SEND_ONLY 0 ack\n");
+	assert_int_equal(joined, 0);
+}
+
+static void a_reply_that_can_not_be_read_leaves_the_ack_owed(void **state)
+{
+	static const uint32_t lengths[] = {BYTES, MTU};
+
+	for (int i = 0; i < 2; i++) {
+		struct pair *pair;
+		struct ibv_sge sge;
+		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+
+		assert_int_equal(set_up((void **)&pair), 0);
+		prepare_reply(pair, true);
+		sge = side_sge(&pair->b, 0, lengths[i]);
+		sge.lkey ^= 1;
+		assert_false(post(&pair->b, &wr));
+		pair_expect_trace(pair, "");
+		assert_true(transport_owes(pair->b.qp));
+		pair_free(pair);
+	}
+	(void)state;
+}
+
+/* ---- what else leaves at once ---- */
 
 static void immediate_data_and_a_solicited_event(void **state)
 {
@@ -435,6 +583,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    plain_test(a_send_needs_no_turn),
 	    plain_test(the_ack_goes_before_the_reply),
+	    plain_test(the_ack_and_the_reply_may_be_one_packet),
+	    plain_test(to_who_does_not_take_that_they_are_two),
+	    plain_test(a_message_that_answers_none_has_no_ack),
+	    plain_test(a_reply_that_can_not_be_read_leaves_the_ack_owed),
 	    plain_test(immediate_data_and_a_solicited_event),
 	    plain_test(inline_data_are_kept_for_another_time),
 	    plain_test(what_is_not_fit_is_left_alone),

@@ -366,6 +366,78 @@ static void test_a_reply_that_is_summed_has_an_ack_before_it(void **state)
 	summed_replies(&ipv6, &ipv6);
 }
 
+/* The same as one packet from the start. */
+static void put_joined(struct pair *pair, uint32_t psn, uint32_t payload, bool is_summed)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	const uint32_t ack = BTH_BYTES + AETH_BYTES, size = ack + BTH_BYTES + payload;
+	uint8_t *at = outbox->reserve(outbox, &pair->av, DEST_QP, size);
+	struct wire_packet p = {
+	    .bth = {.opcode = TRANSPORT_RC | OP_ACKNOWLEDGE, .dest_qp = DEST_QP, .psn = 77},
+	};
+
+	assert_true(outbox->joins_acks);
+	assert_non_null(at);
+	wire_pack(at, &p);
+	at[0] = OPCODE_ACK_AND;
+	write_packet(at + ack, DEST_QP, psn, payload);
+	if (is_summed) {
+		put_le32(at + size, icrc_sum(0, at + BTH_BYTES, size - BTH_BYTES));
+		outbox->commit_run(outbox, size, 1, true);
+	} else {
+		outbox->commit(outbox, size);
+	}
+}
+
+static void joined_replies(const union ibv_gid *from, const union ibv_gid *to)
+{
+	const uint32_t payloads[] = {1024, 8, 1024, 512, 0, 1024};
+	struct pair pair;
+
+	pair_open(&pair, from, to);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	for (uint32_t i = 0; i < 2 * sizeof(payloads) / sizeof(*payloads); i++) {
+		uint32_t payload = payloads[i / 2];
+
+		kept_count = 0;
+		put_joined(&pair, 0xfffe * i, payload, i % 2);
+		assert_true(udp_link_flush(pair.a));
+		receive(pair.b, pair.fd, to, 1);
+		assert_int_equal(kept[0].bytes[0], TRANSPORT_RC | OP_ACKNOWLEDGE);
+		assert_kept(1, 0xfffe * i, payload);
+		assert_int_equal(counters_of(pair.a).sends, i + 1);
+	}
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
+static void test_an_ack_and_its_reply_may_be_one_packet_from_the_start(void **state)
+{
+	joined_replies(&ipv4_a, &ipv4_b);
+	joined_replies(&ipv6, &ipv6);
+}
+
+/* One behind another is a packet of its run, whose sum is made anew; a shorter one, filled up. */
+static void test_several_of_them_are_a_run(void **state)
+{
+	const uint32_t payloads[] = {1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024, 1012};
+	const uint32_t count = sizeof(payloads) / sizeof(*payloads);
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	kept_count = 0;
+	for (uint32_t k = 0; k < count; k++)
+		put_joined(&pair, k, payloads[k], true);
+	assert_true(udp_link_flush(pair.a));
+	assert_int_equal(counters_of(pair.a).sends, 1);
+	receive(pair.b, pair.fd, &ipv4_b, count);
+	for (uint32_t k = 0; k < count; k++)
+		assert_kept(2 * k + 1, k, payloads[k]);
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	pair_close(&pair);
+}
+
 /* More of a message leaves in the same send, and is sealed as ever. */
 static void test_a_reply_that_is_summed_begins_a_batch(void **state)
 {
@@ -547,6 +619,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_an_ack_and_the_reply_are_one_packet_to_ours),
 	    cmocka_unit_test(test_a_reply_that_is_summed_has_an_ack_before_it),
+	    cmocka_unit_test(test_an_ack_and_its_reply_may_be_one_packet_from_the_start),
+	    cmocka_unit_test(test_several_of_them_are_a_run),
 	    cmocka_unit_test(test_a_reply_that_is_summed_begins_a_batch),
 	    cmocka_unit_test(test_an_ack_whose_reply_is_not_sent_is_whole),
 	    cmocka_unit_test(test_a_reply_with_an_ack_begins_a_batch),
