@@ -43,7 +43,7 @@ static void give_core(struct lane *lane)
 	if (perch_is_to_leave(&lane->perch, now, use))
 		thread_leave_core();
 	else
-		vigil_yielded(&lane->vigil, took, use == PERCH_COMPUTED);
+		vigil_yielded(&lane->vigil, took, use);
 }
 
 /* True if a program has begun to poll. */
@@ -58,7 +58,7 @@ static bool park(struct lane *lane)
 	looks_again = vigil_goes_on(&lane->vigil, found, lane_now());
 	is_quiet = !looks_again && samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
-	if (looks_again && !found)
+	if (looks_again && !found && vigil_yields(&lane->vigil))
 		give_core(lane);
 	else if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
 		 !atomic_load(&lane->is_stopping))

@@ -4,7 +4,10 @@
  */
 #include "engine/vigil.h"
 
-enum { STREAM_PACKETS = 8 }; /* in a batch: there are more to come */
+enum {
+	STREAM_PACKETS = 8, /* in a batch: there are more to come */
+	CALM_MAX = 3,	    /* 8 looks, some 3 us */
+};
 
 static void begin(struct vigil *vigil, unsigned int found, uint64_t now)
 {
@@ -34,9 +37,21 @@ bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now)
 	return vigil->is_on;
 }
 
-void vigil_yielded(struct vigil *vigil, uint64_t took, bool to_who_computes)
+bool vigil_yields(struct vigil *vigil)
 {
-	if (!to_who_computes) {
+	if (++vigil->looks < 1u << vigil->calm)
+		return false;
+	vigil->looks = 0;
+	return true;
+}
+
+void vigil_yielded(struct vigil *vigil, uint64_t took, enum perch_use use)
+{
+	if (use != PERCH_UNUSED)
+		vigil->calm = 0;
+	else if (vigil->calm < CALM_MAX)
+		vigil->calm++;
+	if (use != PERCH_COMPUTED) {
 		vigil->until += took;
 		return;
 	}

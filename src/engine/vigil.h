@@ -11,20 +11,27 @@
 #define ENGINE_VIGIL_H
 
 #include "engine/lookout.h"
+#include "engine/perch.h"
 
 /* A thread's. Zeroed at first. */
 struct vigil {
 	struct lookout lookout;
 	uint64_t until;
+	uint32_t looks; /* since the last yield */
+	uint32_t calm;	/* how often their number before one was doubled */
 	bool is_on;
 };
 
 /* It looked and found so many packets: whether it is to look again. */
 bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now);
 
-/* Between two looks others had the core for so long: that is none of the while. But where somebody
- * computes it is in vain. */
-void vigil_yielded(struct vigil *vigil, uint64_t took, bool to_who_computes);
+/* It found nothing: whether it yields the core before it looks again. A yield takes as long as a
+ * few looks, and so each makes a message late that comes meanwhile. */
+bool vigil_yields(struct vigil *vigil);
+
+/* It did, and others had the core for so long: that is none of the while. Where nobody had use for
+ * it, the next yield comes later; where somebody computes, to look is in vain. */
+void vigil_yielded(struct vigil *vigil, uint64_t took, enum perch_use use);
 
 /* It slept for so long. */
 void vigil_slept(struct vigil *vigil, uint64_t took);

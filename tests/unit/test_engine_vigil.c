@@ -73,9 +73,9 @@ static void beside_who_computes_it_sleeps(void **state)
 
 	requests(&vigil, 4, 40 * US);
 	assert_true(vigil_goes_on(&vigil, 1, MS));
-	vigil_yielded(&vigil, US, false);
+	vigil_yielded(&vigil, US, PERCH_UNUSED);
 	assert_true(vigil_goes_on(&vigil, 0, MS + 10 * US));
-	vigil_yielded(&vigil, 3 * MS, true);
+	vigil_yielded(&vigil, 3 * MS, PERCH_COMPUTED);
 	assert_false(vigil_goes_on(&vigil, 0, MS + 20 * US));
 	assert_false(vigil_goes_on(&vigil, 1, 5 * MS));
 	requests(&vigil, 4, 40 * US);
@@ -89,9 +89,43 @@ static void what_others_take_of_the_while_is_added(void **state)
 	struct vigil vigil = {0};
 
 	assert_true(vigil_goes_on(&vigil, 8, MS));
-	vigil_yielded(&vigil, 40 * US, false);
+	vigil_yielded(&vigil, 40 * US, PERCH_UNUSED);
 	assert_true(vigil_goes_on(&vigil, 0, MS + 80 * US));
 	assert_false(vigil_goes_on(&vigil, 0, MS + 90 * US));
+}
+
+/* So many looks in vain, and as long a yield after each that is due: how many of these there are.
+ */
+static int yields(struct vigil *vigil, int looks, enum perch_use use)
+{
+	int count = 0;
+
+	for (int i = 0; i < looks; i++)
+		if (vigil_yields(vigil)) {
+			vigil_yielded(vigil, US, use);
+			count++;
+		}
+	return count;
+}
+
+static void a_yield_that_nobody_uses_becomes_rare(void **state)
+{
+	struct vigil vigil = {0};
+
+	assert_int_equal(yields(&vigil, 1 + 2 + 4, PERCH_UNUSED), 3);
+	assert_int_equal(yields(&vigil, 800, PERCH_UNUSED), 100);
+}
+
+static void where_somebody_uses_it_each_look_is_followed_by_one(void **state)
+{
+	struct vigil vigil = {0};
+
+	yields(&vigil, 800, PERCH_UNUSED);
+	assert_in_range(yields(&vigil, 8, PERCH_POLLED), 1, 8);
+	assert_int_equal(yields(&vigil, 100, PERCH_POLLED), 100);
+	yields(&vigil, 800, PERCH_UNUSED);
+	assert_in_range(yields(&vigil, 8, PERCH_COMPUTED), 1, 8);
+	assert_int_equal(yields(&vigil, 100, PERCH_COMPUTED), 100);
 }
 
 int main(void)
@@ -103,6 +137,8 @@ int main(void)
 	    cmocka_unit_test(requests_that_stop_are_not_looked_for),
 	    cmocka_unit_test(beside_who_computes_it_sleeps),
 	    cmocka_unit_test(what_others_take_of_the_while_is_added),
+	    cmocka_unit_test(a_yield_that_nobody_uses_becomes_rare),
+	    cmocka_unit_test(where_somebody_uses_it_each_look_is_followed_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
