@@ -55,10 +55,14 @@ int devices_open(void)
 
 static int find_gid(struct ibv_context *context, const union ibv_gid *gid)
 {
+	struct ibv_port_attr port;
 	union ibv_gid entry;
 
-	for (int i = 0; ibv_query_gid(context, 1, i, &entry) == 0; i++)
-		if (memcmp(&entry, gid, sizeof(entry)) == 0)
+	if (ibv_query_port(context, 1, &port))
+		return -1;
+	for (int i = 0; i < port.gid_tbl_len; i++)
+		if (ibv_query_gid(context, 1, i, &entry) == 0 &&
+		    memcmp(&entry, gid, sizeof(entry)) == 0)
 			return i;
 	return -1;
 }
