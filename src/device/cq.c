@@ -182,27 +182,36 @@ static void disarm(struct cq *cq)
 
 /* ---- straight to who polls ---- */
 
-static _Thread_local struct cq_taking taking;
+static _Thread_local struct cq_taking *shared;
 
-struct cq_taking *cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc)
+void cq_take_share(struct cq_taking *taking)
 {
-	taking = (struct cq_taking){cq, wc, room, 0};
-	return &taking;
+	taking->is_shared = true;
+	shared = taking;
+}
+
+void cq_take_unshare(void)
+{
+	shared = NULL;
 }
 
 int cq_take_count(void)
 {
-	return taking.cq ? taking.count : 0;
+	return shared ? shared->count : 0;
 }
 
-/* Whoever arms the CQ meanwhile does so after this completion, which is polled. */
+struct cq_taking *cq_take_own(void)
+{
+	return shared;
+}
+
 static bool take(struct cq *cq, const struct cqe *cqe)
 {
-	if (taking.cq != cq || taking.count >= taking.room || count_locked(cq) || is_overrun(cq) ||
-	    atomic_load_explicit(&cq->arm, memory_order_relaxed) != CQ_NOT_ARMED)
-		return false;
-	taking.wc[taking.count++] = cqe->wc;
-	return true;
+	struct ibv_wc *place = cq_take_next(shared, cq);
+
+	if (place)
+		*place = cqe->wc;
+	return place;
 }
 
 bool cq_has_room(const struct cq *cq, uint32_t count)

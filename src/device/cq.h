@@ -91,22 +91,27 @@ struct cqe *cq_add(struct cq *cq);
 void cq_added(struct cq *cq, const struct cqe *cqe, bool is_solicited);
 
 /* A success, each field. */
-static inline void cqe_fill(struct cqe *cqe, uint64_t wr_id, enum ibv_wc_opcode opcode,
-			    uint32_t length, uint32_t qpn, uint64_t now)
+static inline void wc_fill(struct ibv_wc *wc, uint64_t wr_id, enum ibv_wc_opcode opcode,
+			   uint32_t length, uint32_t qpn)
 {
-	cqe->wc.wr_id = wr_id;
-	cqe->wc.status = IBV_WC_SUCCESS;
-	cqe->wc.opcode = opcode;
-	cqe->wc.vendor_err = 0;
-	cqe->wc.byte_len = length;
-	cqe->wc.imm_data = 0;
-	cqe->wc.qp_num = qpn;
-	cqe->wc.src_qp = 0;
-	cqe->wc.wc_flags = 0;
-	cqe->wc.pkey_index = 0;
-	cqe->wc.slid = 0;
-	cqe->wc.sl = 0;
-	cqe->wc.dlid_path_bits = 0;
+	wc->wr_id = wr_id;
+	wc->status = IBV_WC_SUCCESS;
+	wc->opcode = opcode;
+	wc->vendor_err = 0;
+	wc->byte_len = length;
+	wc->imm_data = 0;
+	wc->qp_num = qpn;
+	wc->src_qp = 0;
+	wc->wc_flags = 0;
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = 0;
+	wc->dlid_path_bits = 0;
+}
+
+/* And what only extended polling shows. */
+static inline void cqe_begin(struct cqe *cqe, uint64_t now)
+{
 	cqe->timestamp = now;
 	cqe->tm_tag = 0;
 	cqe->tm_priv = 0;
@@ -134,27 +139,50 @@ void cq_query(struct cq *cq, struct cq_status *status);
 #define CQ_NO_EVENT UINT64_MAX
 
 /*
- * Who polls may make progress itself, and what completes then need not be stored to be polled: from
- * cq_take_begin() on, what this thread adds to the CQ goes to its array, as long as the CQ is empty
- * and nobody waits for its event. cq_take_end() says how many that were.
+ * Who polls may make progress itself, and what completes then need not be stored to be polled: it
+ * goes to his array, as long as the CQ is empty and nobody waits for its event. Who is told of it
+ * does so by cq_take_next(); from cq_take_share() on all that this thread adds goes there, which is
+ * more steps. cq_take_end() says how many that were.
  */
 struct cq_taking {
-	struct cq *cq; /* NULL: nobody polls */
+	struct cq *cq;
 	struct ibv_wc *wc;
 	int room, count;
+	bool is_shared;
 };
 
-struct cq_taking *cq_take_begin(struct cq *cq, int room, struct ibv_wc *wc);
-int cq_take_count(void); /* so far */
+static inline void cq_take_begin(struct cq_taking *taking, struct cq *cq, int room,
+				 struct ibv_wc *wc)
+{
+	*taking = (struct cq_taking){.cq = cq, .wc = wc, .room = room};
+}
+
+void cq_take_share(struct cq_taking *taking);
+void cq_take_unshare(void);
+int cq_take_count(void);	     /* so far, where it is shared */
+struct cq_taking *cq_take_own(void); /* what this thread shares; or NULL */
+
+/* Where in the array a completion of this CQ goes, to be filled in there; NULL: it is stored.
+ * Whoever arms the CQ meanwhile does so after this completion, which is polled. */
+static inline struct ibv_wc *cq_take_next(struct cq_taking *taking, const struct cq *cq)
+{
+	if (!taking || taking->cq != cq || taking->count >= taking->room ||
+	    atomic_load_explicit(&cq->count, memory_order_relaxed) ||
+	    atomic_load_explicit(&cq->is_overrun, memory_order_relaxed) ||
+	    atomic_load_explicit(&cq->arm, memory_order_relaxed) != CQ_NOT_ARMED)
+		return NULL;
+	return &taking->wc[taking->count++];
+}
 
 static inline bool cq_take_is_full(const struct cq_taking *taking)
 {
 	return taking->count >= taking->room;
 }
 
-static inline int cq_take_end(struct cq_taking *taking)
+static inline int cq_take_end(const struct cq_taking *taking)
 {
-	taking->cq = NULL;
+	if (taking->is_shared)
+		cq_take_unshare();
 	return taking->count;
 }
 

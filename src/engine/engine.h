@@ -110,7 +110,7 @@ void engine_doorbell(struct qp *qp);
 struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *needs_doorbell);
 
 /* And of ibv_poll_cq(): false if there is more to do, for engine_poll(). */
-bool engine_glance(struct cq *cq, const struct cq_taking *taking);
+bool engine_glance(struct cq *cq, struct cq_taking *taking);
 
 /*
  * A poll found its CQ empty: makes progress on the lanes of its QPs, without ever blocking or

@@ -28,6 +28,8 @@ enum {
 	TIME_EVERY_NS = 1000000,    /* while a program polls: ACK timers start, */
 	MULTITUDE = 1024,	    /* with more QPs sooner: then all of it is still near */
 	TIME_SOON_NS = 100000,
+	BATCH_RECORDS = 64, /* at a time, and so much of them (as in samehost.c) */
+	BATCH_BYTES = 256 << 10,
 };
 
 /* ---- for later ---- */
@@ -267,6 +269,34 @@ APART static struct ibv_send_wr *execute(struct lane *lane, struct qp *qp, struc
 	return wr;
 }
 
+/* In a crowd: which QP's message follows upon which. */
+static void note_sent(struct lane *lane, struct seat *seat)
+{
+	if (lane->seats >= CROWD && lane->last_sent && lane->last_sent != seat)
+		express_note_lines(seat->qp, seat, &lane->last_sent->ahead);
+	lane->last_sent = seat;
+}
+
+/* What changes the least there is of: QPs, channels, and the addresses of what goes by these. */
+static unsigned long changes_of_ways(const struct lane *lane, const struct seat *seat)
+{
+	return changes_of_qps(seat) + samehost_changes(lane->samehost);
+}
+
+/* How its records leave. To a QP of this process, when it is there, nothing has to. */
+static void find_way(struct lane *lane, struct seat *seat)
+{
+	struct qp *qp = seat->qp;
+	unsigned long changes = changes_of_ways(lane, seat);
+
+	if (seat->way_changes == changes)
+		return;
+	seat->way_changes = changes;
+	seat->way = NULL;
+	if (express_may_leave(qp) && qp->dest_qpn >> QPN_SLOT_SHIFT != qp->adapter->slot)
+		seat->way = samehost_find_way(lane->samehost, &qp->av, qp->dest_qpn);
+}
+
 /* To another process. Only a program that polls comes again soon, for what is left for later. */
 static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				       bool *needs_doorbell)
@@ -279,9 +309,47 @@ static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, str
 		express_fetch_lines(&seat->ahead);
 	rest = express_post(seat->qp, wr, samehost_outbox(lane->samehost));
 	note(lane, seat);
-	if (lane->last_sent && lane->last_sent != seat && lane->seats >= CROWD)
-		express_note_lines(seat->qp, seat, &lane->last_sent->ahead);
-	lane->last_sent = seat;
+	note_sent(lane, seat);
+	find_way(lane, seat);
+	*needs_doorbell |= !samehost_is_heard(lane->samehost);
+	return rest;
+}
+
+/* What is shown first is written down afterwards. */
+static struct ibv_send_wr *post_plain(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr)
+{
+	if (!express_begin_plain(qp))
+		return wr;
+	for (; wr; wr = wr->next) {
+		size_t size = express_plain_size(qp, wr);
+		void *record = size ? samehost_reserve_record(lane->samehost, size) : NULL;
+
+		if (!record || !express_write_plain(qp, wr, record))
+			break;
+		samehost_commit_record(lane->samehost, size);
+		express_keep_plain(qp, wr);
+	}
+	sq_commit(qp);
+	return wr;
+}
+
+/* The same by the way that is known, as far as the list begins with plain messages. */
+static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
+				      bool *needs_doorbell)
+{
+	struct ibv_send_wr *rest;
+
+	if (!seat->way || seat->way_changes != changes_of_ways(lane, seat) ||
+	    !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+		return wr;
+	if (lane->seats >= CROWD)
+		express_fetch_lines(&seat->ahead);
+	samehost_go_by(lane->samehost, seat->way);
+	rest = post_plain(lane, seat->qp, wr);
+	if (rest == wr)
+		return wr;
+	note(lane, seat);
+	note_sent(lane, seat);
 	*needs_doorbell |= !samehost_is_heard(lane->samehost);
 	return rest;
 }
@@ -328,8 +396,8 @@ static struct ibv_send_wr *send_here(struct lane *lane, struct seat *seat, struc
 	return wr ? send_record(lane, seat, wr, needs_doorbell) : NULL;
 }
 
-static struct ibv_send_wr *send_otherwise(struct lane *lane, struct seat *seat,
-					  struct ibv_send_wr *wr, bool *needs_doorbell)
+APART WHOLE static struct ibv_send_wr *send_otherwise(struct lane *lane, struct seat *seat,
+						      struct ibv_send_wr *wr, bool *needs_doorbell)
 {
 	if (is_plain(lane, seat->qp, wr) && plain_send(lane, seat, wr))
 		return NULL;
@@ -345,6 +413,8 @@ WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, str
 	*needs_doorbell = false;
 	wr = execute_plain(lane, seat, wr);
 	if (wr)
+		wr = send_plain(lane, seat, wr, needs_doorbell);
+	if (wr)
 		wr = send_otherwise(lane, seat, wr, needs_doorbell);
 	*needs_doorbell |= wr || lane->ready || samehost_has_own_news(lane->samehost);
 	let_go(lane);
@@ -352,14 +422,39 @@ WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, str
 	return wr;
 }
 
-static void taken(struct qp *qp, void *lane)
+/* Of a channel all packets are one. */
+static void taken(struct qp *qp, const struct packet *packet, void *lane)
 {
-	note(lane, qp->seat);
+	struct seat *seat = qp->seat;
+	unsigned long changes = changes_of_ways(lane, seat);
+
+	note(lane, seat);
+	if (seat->from_changes == changes)
+		return;
+	seat->from_changes = changes;
+	seat->from = express_may_arrive(qp, packet) ? packet : NULL;
+}
+
+static bool arrive(struct lane *lane, const struct packet *packet, struct cq_taking *taking)
+{
+	struct express head;
+	struct qp *qp = transport_find_express(samehost_owner_of_record(lane->samehost), packet,
+					       (uint8_t)lane->index, &head);
+	struct seat *seat;
+
+	if (!qp)
+		return false;
+	seat = qp->seat;
+	if (seat->from != packet || seat->from_changes != changes_of_ways(lane, seat) ||
+	    !express_arrive(qp, &head, packet, taking, lane->clock))
+		return false;
+	note(lane, seat);
+	return true;
 }
 
 struct take {
 	struct lane *lane;
-	const struct cq_taking *taking; /* NULL: all that comes is wanted */
+	struct cq_taking *taking; /* NULL: all that comes is wanted */
 };
 
 /* For who polls what finds no room in its array would be stored, and comes with its next poll. */
@@ -375,12 +470,43 @@ static enum samehost_taken accept(const struct packet *packet, void *adapter, vo
 	return take->taking && cq_take_is_full(take->taking) ? SAMEHOST_ENOUGH : SAMEHOST_TAKEN;
 }
 
-static unsigned int take(struct lane *lane, const struct cq_taking *taking, bool *has_more)
+APART WHOLE static unsigned int take(struct lane *lane, struct cq_taking *taking, bool *has_more)
 {
 	struct take take = {lane, taking};
-	unsigned int count = samehost_glance(lane->samehost, accept, &take, has_more);
+	unsigned int count;
 
+	if (taking)
+		cq_take_share(taking);
+	count = samehost_glance(lane->samehost, accept, &take, has_more);
 	lane->unanswered += count;
+	return count;
+}
+
+/* First the plain ones that come first, where the last came from. */
+APART WHOLE static unsigned int take_plain(struct lane *lane, struct cq_taking *taking,
+					   bool *has_more)
+{
+	struct samehost *samehost = lane->samehost;
+	const struct packet *packet;
+	unsigned int count = 0;
+	size_t copied = 0;
+
+	while (!cq_take_is_full(taking) && count < BATCH_RECORDS && copied < BATCH_BYTES) {
+		packet = samehost_take_record(samehost, count);
+		if (!packet)
+			break;
+		if (!arrive(lane, packet, taking)) {
+			samehost_leave_record(samehost);
+			break;
+		}
+		count++;
+		copied += packet->length;
+	}
+	if (count)
+		samehost_release_records(samehost, count);
+	lane->unanswered += count + (uint32_t)(copied / UNANSWERED_BYTES);
+	if (!cq_take_is_full(taking) && !samehost_is_empty(samehost))
+		count += take(lane, taking, has_more);
 	return count;
 }
 
@@ -397,16 +523,16 @@ unsigned int express_look(struct lane *lane)
 }
 
 /* True if that was all there was to do. */
-static bool look(struct lane *lane, const struct cq_taking *taking, bool *did)
+static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 {
 	unsigned int count;
-	bool has_more;
+	bool has_more = false;
 
 	if (!lane->spared || lane->ready || lane->flush_at != UINT64_MAX ||
 	    lane->late_count > LATE_MAX || turn_is_overdue(&lane->turn))
 		return false;
 	lane->is_telling_later = true;
-	count = take(lane, taking, &has_more);
+	count = samehost_is_empty(lane->samehost) ? 0 : take_plain(lane, taking, &has_more);
 	if (count) {
 		lane->spared = SPARED_LOOKS;
 		*did = true;
@@ -420,7 +546,7 @@ static bool look(struct lane *lane, const struct cq_taking *taking, bool *did)
 	return !has_more;
 }
 
-WHOLE bool express_glance(struct lane *lane, const struct cq_taking *taking, bool *did)
+WHOLE bool express_glance(struct lane *lane, struct cq_taking *taking, bool *did)
 {
 	bool is_all;
 

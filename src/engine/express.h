@@ -22,7 +22,7 @@ struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ib
 
 /* A poll's look at shared memory. False if there is something else to do; *did becomes true if
  * something came in. */
-bool express_glance(struct lane *lane, const struct cq_taking *taking, bool *did);
+bool express_glance(struct lane *lane, struct cq_taking *taking, bool *did);
 
 /* The lane's lock is held for these. */
 

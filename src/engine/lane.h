@@ -41,6 +41,7 @@
 #include "transport/packet.h"
 
 struct adapter;
+struct channel;
 struct cq;
 struct engine;
 struct lane;
@@ -58,6 +59,12 @@ struct seat {
 	bool has_met; /* its peer's process, over shared memory */
 	bool is_late, is_untimed;
 	struct seat *next_late, *next_untimed; /* of what express.c left for later */
+	/* whose records it takes plainly, and how it sends such, as was found at so many changes;
+	 * NULL: as any others */
+	const struct packet *from;
+	unsigned long from_changes;
+	struct channel *way;
+	unsigned long way_changes;
 	/* the QP of this lane that it is connected to, as it was found at so many changes; no
 	 * terms: it is not known */
 	unsigned int terms;

@@ -516,7 +516,7 @@ struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *nee
 	return express_send(qp->seat->lane, qp->seat, wr, needs_doorbell);
 }
 
-bool engine_glance(struct cq *cq, const struct cq_taking *taking)
+WHOLE bool engine_glance(struct cq *cq, struct cq_taking *taking)
 {
 	struct engine *engine = station_of(cq->adapter)->engine;
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed);

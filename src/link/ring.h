@@ -168,6 +168,23 @@ static inline bool ring_is_empty(const struct ring_consumer *consumer)
 	return !word || !ring_is_of_lap(word, consumer->head) || consumer->is_broken;
 }
 
+/* As ring_take() of the next record, where that is a RING_EXPRESS of one slot. */
+static inline bool ring_take_small(struct ring_consumer *consumer, const void **bytes,
+				   size_t *length)
+{
+	const unsigned int lengths = ((1u << RING_LENGTH_BITS) - 1) << RING_KIND_BITS;
+	struct ring_slot *slot = &consumer->memory->slots[consumer->head % RING_SLOTS];
+	unsigned int word = atomic_load_explicit(&slot->word, memory_order_acquire);
+
+	*length = (word & lengths) >> RING_KIND_BITS;
+	*bytes = slot->bytes;
+	if ((word & ~lengths) != (ring_lap(consumer->head) | RING_EXPRESS) ||
+	    *length > sizeof(slot->bytes) || consumer->is_broken)
+		return false;
+	consumer->head++;
+	return true;
+}
+
 /* For the producer: the consumer has taken all in, and given it back. */
 bool ring_is_taken(const struct ring_producer *producer);
 

@@ -153,6 +153,7 @@ static bool put_address(struct samehost *samehost, struct channel *channel, cons
 	if (!ring_put_address(&channel->out, &address, sizeof(address)))
 		return false;
 	channel->sent = address;
+	samehost->changes++;
 	return true;
 }
 
@@ -269,6 +270,36 @@ WHOLE static void commit_express(struct outbox *outbox, size_t size)
 	ring_commit_express(ring_of_reserved(samehost), size);
 }
 
+/* ---- the same, by a way that was found before ---- */
+
+unsigned long samehost_changes(const struct samehost *samehost)
+{
+	return samehost->changes;
+}
+
+struct channel *samehost_find_way(const struct samehost *samehost, const struct av *av,
+				  uint32_t dest_qp)
+{
+	struct channel *channel = channel_to(samehost, dest_qp);
+
+	return channel && has_address(channel, av) ? channel : NULL;
+}
+
+void samehost_go_by(struct samehost *samehost, struct channel *channel)
+{
+	samehost->reserved = channel;
+}
+
+void *samehost_reserve_record(struct samehost *samehost, size_t size)
+{
+	return ring_reserve(&samehost->reserved->out, size);
+}
+
+void samehost_commit_record(struct samehost *samehost, size_t size)
+{
+	ring_commit_express(ring_of_reserved(samehost), size);
+}
+
 bool samehost_is_heard(struct samehost *samehost)
 {
 	struct channel *channel = samehost->reserved;
@@ -315,7 +346,8 @@ bool samehost_is_taken(const struct samehost *samehost, uint32_t slot, uint32_t 
 
 /* ---- the way in ---- */
 
-static bool take_address(struct channel *channel, const void *bytes, size_t length)
+static bool take_address(struct samehost *samehost, struct channel *channel, const void *bytes,
+			 size_t length)
 {
 	struct channel_address address;
 
@@ -332,6 +364,7 @@ static bool take_address(struct channel *channel, const void *bytes, size_t leng
 	};
 	channel->ifindex = address.ifindex;
 	channel->owner = NULL;
+	samehost->changes++;
 	return true;
 }
 
@@ -351,7 +384,7 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 		count++;
 		samehost->copied += length;
 		if (kind == RING_ADDRESS) {
-			channel->in.is_broken |= !take_address(channel, bytes, length);
+			channel->in.is_broken |= !take_address(samehost, channel, bytes, length);
 			continue;
 		}
 		if (!channel->owner)
@@ -402,6 +435,59 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 	if (count)
 		ring_release(&channel->in);
 	return count;
+}
+
+/* ---- one by one ---- */
+
+APART static bool take_any(struct ring_consumer *consumer, const void **bytes, size_t *length)
+{
+	return ring_take(consumer, bytes, length) == RING_EXPRESS;
+}
+
+const struct packet *samehost_take_record(struct samehost *samehost, bool is_next)
+{
+	struct channel *channel = samehost->channel_count ? samehost->channels[0] : NULL;
+	const void *bytes;
+	size_t length;
+
+	if (!channel || ring_is_empty(&channel->in) || !channel->owner)
+		return NULL;
+	samehost->before = ring_place(&channel->in);
+	if (!ring_take_small(&channel->in, &bytes, &length) &&
+	    !take_any(&channel->in, &bytes, &length)) {
+		ring_go_back(&channel->in, samehost->before);
+		return NULL;
+	}
+	channel->packet.bth = bytes;
+	channel->packet.length = length;
+	channel->packet.is_express = true;
+	if (is_next)
+		ring_claim(&channel->in, samehost->before);
+	return &channel->packet;
+}
+
+void *samehost_owner_of_record(const struct samehost *samehost)
+{
+	return samehost->channels[0]->owner;
+}
+
+void samehost_leave_record(struct samehost *samehost)
+{
+	ring_go_back(&samehost->channels[0]->in, samehost->before);
+}
+
+void samehost_release_records(struct samehost *samehost, unsigned int count)
+{
+	samehost->heard += count;
+	ring_release(&samehost->channels[0]->in);
+}
+
+bool samehost_is_empty(const struct samehost *samehost)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (!ring_is_empty(&samehost->channels[i]->in))
+			return false;
+	return true;
 }
 
 /* Where something came in, more is likely to; that it is looked at first. */
@@ -456,6 +542,7 @@ void samehost_forget(struct samehost *samehost, const void *owner)
 	for (uint32_t i = 0; i < samehost->channel_count; i++)
 		if (samehost->channels[i]->owner == owner)
 			samehost->channels[i]->owner = NULL;
+	samehost->changes++;
 }
 
 bool samehost_fall_asleep(struct samehost *samehost)
@@ -578,6 +665,7 @@ int samehost_add(struct samehost *samehost, struct channel *channel, uint32_t sl
 		samehost->channel_room = room;
 	}
 	samehost->channels[samehost->channel_count++] = channel;
+	samehost->changes++;
 	channel->lane = samehost->lane;
 	atomic_store(&channel->side->is_watching, 1);
 	atomic_store(&channel->side->poller, samehost->poller);
@@ -604,6 +692,7 @@ void samehost_remove(struct samehost *samehost, struct channel *channel)
 		}
 	if (samehost->reserved == channel)
 		samehost->reserved = NULL;
+	samehost->changes++;
 }
 
 bool samehost_has_way(const struct samehost *samehost, uint32_t slot, uint32_t way)

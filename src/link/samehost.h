@@ -162,6 +162,30 @@ typedef enum samehost_taken (*samehost_accept)(const struct packet *packet, void
 unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
 			     bool *has_more);
 
+/*
+ * The same one by one, on the channel that brought the last: the next record, if it is of the
+ * express path (`is_next`: not the first one in a row), whose device its owner is; NULL if there is
+ * none. It may be left, as if it had not been taken; else it stays where it is until the release of
+ * so many. Then, whether anything has come on any channel.
+ */
+const struct packet *samehost_take_record(struct samehost *samehost, bool is_next);
+void *samehost_owner_of_record(const struct samehost *samehost);
+void samehost_leave_record(struct samehost *samehost);
+void samehost_release_records(struct samehost *samehost, unsigned int count);
+bool samehost_is_empty(const struct samehost *samehost);
+
+/*
+ * The channel by which records to a QP leave, once one has: NULL if none has, with these addresses.
+ * It stays that until samehost_changes() does, which also says that packets of a channel are from
+ * and to the same addresses still. Then one who goes by it needs no more than its room.
+ */
+unsigned long samehost_changes(const struct samehost *samehost);
+struct channel *samehost_find_way(const struct samehost *samehost, const struct av *av,
+				  uint32_t dest_qp);
+void samehost_go_by(struct samehost *samehost, struct channel *channel);
+void *samehost_reserve_record(struct samehost *samehost, size_t size); /* NULL: there is none */
+void samehost_commit_record(struct samehost *samehost, size_t size);
+
 /* Whether the other side of the last express record is awake. If not, it has to be flushed. */
 bool samehost_is_heard(struct samehost *samehost);
 

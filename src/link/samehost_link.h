@@ -79,7 +79,9 @@ struct samehost {
 	uint64_t assists;
 	uint64_t copied; /* bytes, of this batch */
 	bool has_touched, is_full;
-	uint32_t heard; /* records that came in */
+	struct ring_place before; /* the record that was taken last, one by one */
+	uint32_t heard;		  /* records that came in */
+	unsigned long changes;	  /* samehost_changes() */
 	uint32_t poller;
 	bool is_off;
 	uint8_t lane;				  /* which this is */

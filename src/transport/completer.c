@@ -96,24 +96,20 @@ static void go_past(struct qp *qp, uint32_t una, uint32_t head, bool was_told)
 }
 
 /* As send_complete() does. */
-static void tell(struct qp *qp, const struct send_wqe *wqe, uint32_t head, uint64_t now)
+static void tell(struct qp *qp, const struct send_wqe *wqe, uint32_t head, struct cq_taking *taking,
+		 uint64_t now)
 {
-	struct cqe cqe = {
-	    .wc = {.wr_id = wqe->wr_id,
-		   .status = IBV_WC_SUCCESS,
-		   .opcode = IBV_WC_SEND,
-		   .byte_len = (uint32_t)wqe->length,
-		   .qp_num = qp->number},
-	    .timestamp = now,
-	};
+	struct completion completion;
+	struct ibv_wc *wc = completion_begin(&completion, qp->send_cq, taking, now);
 
+	wc_fill(wc, wqe->wr_id, IBV_WC_SEND, (uint32_t)wqe->length, qp->number);
 	go_past(qp, psn_next(wqe->last_psn), head, true);
-	push_completion(qp, qp->send_cq, &cqe, false);
+	completion_end(&completion, qp, qp->send_cq, false);
 }
 
 /* What acknowledge_before() does of such messages, which are most of a stream, in a few steps. What
  * follows the last of them is done as after any. */
-static void retire_messages(struct qp *qp, uint32_t limit, uint64_t now)
+static void retire_messages(struct qp *qp, uint32_t limit, struct cq_taking *taking, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	uint32_t before = requester->una, una = before, head = sq_head(qp);
@@ -127,7 +123,7 @@ static void retire_messages(struct qp *qp, uint32_t limit, uint64_t now)
 		head++;
 		if (!(wqe->flags & IBV_SEND_SIGNALED))
 			continue;
-		tell(qp, wqe, head, now);
+		tell(qp, wqe, head, taking, now);
 		if (!requester_is_alive(qp)) /* a completion too many */
 			return;
 	}
@@ -142,7 +138,7 @@ static void retire_plain(struct qp *qp, uint32_t limit, uint64_t now)
 {
 	if (!qp->requester->has_failed && requester_is_alive(qp) &&
 	    !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
-		retire_messages(qp, limit, now);
+		retire_messages(qp, limit, cq_take_own(), now);
 }
 
 /*
@@ -187,14 +183,14 @@ APART static void acknowledge_packets(struct qp *qp, uint32_t psn, uint64_t now)
 	completer_acknowledge(qp, psn, now);
 }
 
-void completer_acknowledge_sent(struct qp *qp, uint32_t psn, uint64_t now)
+void completer_acknowledge_sent(struct qp *qp, uint32_t psn, struct cq_taking *taking, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 	uint32_t limit = psn_next(psn);
 
 	if (psn_compare(requester->una, requester->packets_end) >= 0 &&
 	    !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
-		retire_messages(qp, limit, now);
+		retire_messages(qp, limit, taking, now);
 	if (requester->una != limit || !requester_is_alive(qp)) {
 		acknowledge_packets(qp, psn, now);
 		return;

@@ -15,6 +15,41 @@
 /* A completion of this QP; its CQ being full ends it. */
 void push_completion(struct qp *qp, struct cq *cq, const struct cqe *cqe, bool is_solicited);
 
+/*
+ * The same of a success, filled in where it stands: in the array of who polls (`taking`, or NULL),
+ * or in the CQ, whose lock is held in between then.
+ */
+struct completion {
+	struct cqe *stored; /* NULL: it is in the array */
+	struct cqe lost;    /* there was no room */
+};
+
+static inline struct ibv_wc *completion_begin(struct completion *completion, struct cq *cq,
+					      struct cq_taking *taking, uint64_t now)
+{
+	struct ibv_wc *wc = cq_take_next(taking, cq);
+
+	completion->stored = NULL;
+	if (wc)
+		return wc;
+	completion->stored = cq_add(cq);
+	if (!completion->stored)
+		completion->stored = &completion->lost;
+	cqe_begin(completion->stored, now);
+	return &completion->stored->wc;
+}
+
+static inline void completion_end(struct completion *completion, struct qp *qp, struct cq *cq,
+				  bool is_solicited)
+{
+	if (!completion->stored)
+		return;
+	if (completion->stored == &completion->lost)
+		push_completion(qp, cq, &completion->lost, is_solicited);
+	else
+		cq_added(cq, completion->stored, is_solicited);
+}
+
 /* The send WQE is done; what nobody asked to hear of completes in silence. */
 void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
 		   enum reason reason, uint64_t now);

@@ -140,10 +140,10 @@ static enum step queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len
 	return STEP_WAITS;
 }
 
-static void sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, bool has_imm)
+void express_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, uint32_t packets)
 {
 	struct requester *requester = qp->requester;
-	uint32_t packets = express_packets(length, qp->mtu);
+	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 
 	wqe->first_psn = requester->end;
 	wqe->last_psn = psn_add(requester->end, (int32_t)packets - 1);
@@ -186,13 +186,12 @@ static enum step begin(const struct qp *qp, uint32_t length, struct outbox *outb
 	return requester->una != requester->end ? STEP_WAITS : STEP_STUCK;
 }
 
-/* The payload is there. What is owed goes along. */
-static void leave(struct qp *qp, struct express *express, unsigned int send_flags, bool has_imm,
-		  __be32 imm, uint32_t length, struct outbox *outbox)
+void express_head(struct qp *qp, enum ibv_wr_opcode opcode, unsigned int send_flags, __be32 imm,
+		  struct express *express)
 {
 	uint32_t flags = EXPRESS_MESSAGE;
 
-	flags |= has_imm ? EXPRESS_IMM : 0;
+	flags |= opcode == IBV_WR_SEND_WITH_IMM ? EXPRESS_IMM : 0;
 	flags |= send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
 	flags |= express_add_ack(qp, &express->ack);
 	express->to = qp->dest_qpn | flags << 24;
@@ -200,14 +199,12 @@ static void leave(struct qp *qp, struct express *express, unsigned int send_flag
 	express->imm = imm;
 	express->pkey = qp->pkey;
 	express->mtu = (uint16_t)qp->mtu;
-	outbox->commit_express(outbox, sizeof(*express) + length);
 }
 
 /* The next work request, which is fit. */
 static enum step send(struct qp *qp, struct outbox *outbox)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->requester->current);
-	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 	uint32_t length = (uint32_t)wqe->length;
 	struct express *express;
 	enum step step = begin(qp, length, outbox, &express);
@@ -216,8 +213,9 @@ static enum step send(struct qp *qp, struct outbox *outbox)
 		return step;
 	if (!gather(qp, wqe, (uint8_t *)(express + 1)))
 		return STEP_STUCK;
-	leave(qp, express, wqe->flags, has_imm, wqe->imm_data, length, outbox);
-	sent(qp, wqe, length, has_imm);
+	express_head(qp, wqe->opcode, wqe->flags, wqe->imm_data, express);
+	outbox->commit_express(outbox, sizeof(*express) + length);
+	express_sent(qp, wqe, length, express_packets(length, qp->mtu));
 	return STEP_SENT;
 }
 
@@ -230,7 +228,6 @@ static enum step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 			  struct outbox *outbox)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
-	bool has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
 	struct express *express;
 	enum step step = begin(qp, length, outbox, &express);
 
@@ -243,10 +240,11 @@ static enum step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 	} else if (!express_gather(qp, wr, (uint8_t *)(express + 1))) {
 		return STEP_STUCK;
 	}
-	leave(qp, express, wr->send_flags, has_imm, wr->imm_data, length, outbox);
+	express_head(qp, wr->opcode, wr->send_flags, wr->imm_data, express);
+	outbox->commit_express(outbox, sizeof(*express) + length);
 	express_keep(qp, wr, length, wqe);
 	qp->sq.next++;
-	sent(qp, wqe, length, has_imm);
+	express_sent(qp, wqe, length, express_packets(length, qp->mtu));
 	return STEP_SENT;
 }
 

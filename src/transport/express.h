@@ -27,6 +27,7 @@
 #include "wire/headers.h"
 
 struct adapter;
+struct cq_taking;
 struct qp;
 struct responder;
 struct send_queue;
@@ -99,6 +100,18 @@ static inline uint32_t express_packet_bytes(uint32_t length, uint32_t packets, b
 struct ibv_send_wr *express_post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox);
 
 /*
+ * The same between two processes, in steps, for messages of one element and one packet on a QP that
+ * express_may_leave(): which holds until a QP of the adapter changes (adapter->qp_changes). Between
+ * express_begin_plain() and sq_commit() a record is as long as express_plain_size() says, 0 if the
+ * work request is not plain; it is written, shown, and then what may have to go again written down.
+ */
+bool express_may_leave(const struct qp *qp);
+bool express_begin_plain(struct qp *qp);
+size_t express_plain_size(const struct qp *qp, const struct ibv_send_wr *wr);
+bool express_write_plain(struct qp *qp, const struct ibv_send_wr *wr, struct express *express);
+void express_keep_plain(struct qp *qp, const struct ibv_send_wr *wr);
+
+/*
  * Where what the next message of a QP looks at is, to be asked for ahead of its turn: with many
  * queue pairs it was pushed out of the caches since the last.
  */
@@ -153,6 +166,19 @@ struct ibv_send_wr *express_execute_plain(struct qp *qp, struct qp *peer, unsign
 struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
 				  struct outbox *outbox, bool *has_answered);
 
+/* A QP that takes messages into receives of its own; where the next one of one element goes, NULL
+ * if there is no room; and that it is there. */
+struct express_arrival {
+	uint32_t length;
+	__be32 imm;
+	bool has_imm, is_solicited;
+};
+
+bool express_receives(const struct qp *qp);
+char *express_find_room(struct qp *qp, uint32_t length);
+void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
+			      struct cq_taking *taking, uint64_t now);
+
 /* What both have behind the copy, in a verb that posts: the work request is done before anybody
  * sees it. Of a SEND its PSN and what counters say as well. */
 void express_retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opcode opcode,
@@ -163,6 +189,15 @@ void express_complete_send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t
 /* Takes a record in. False if it has to go by the general path, and then nothing has changed. */
 bool express_take(struct qp *qp, const struct packet *packet, const struct express *express,
 		  uint64_t now);
+
+/*
+ * The same of a message of one packet, of its ACK, or both, where express_may_arrive() still holds:
+ * this QP takes such from where the packet is from. Neither changes until a QP of the adapter does
+ * (adapter->qp_changes). Completions go to who polls (`taking`, or NULL) or to their CQs.
+ */
+bool express_may_arrive(const struct qp *qp, const struct packet *packet);
+bool express_arrive(struct qp *qp, const struct express *express, const struct packet *packet,
+		    struct cq_taking *taking, uint64_t now);
 
 /* The same for an ACK, whatever else the record brings. */
 bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
@@ -220,9 +255,22 @@ bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *
 /* The same of one element, *sum going on over it (memory_load_sum()). */
 bool express_gather_sum(const struct qp *qp, const struct ibv_sge *sge, uint8_t *to, uint32_t *sum);
 
-/* Writes it down as the general path would post it, but for inline data and PSNs. */
+/* The head of its record, which takes the ACK along that is owed. */
+void express_head(struct qp *qp, enum ibv_wr_opcode opcode, unsigned int send_flags, __be32 imm,
+		  struct express *express);
+
+/* Writes it down as the general path would post it, but for inline data and PSNs; and with those,
+ * that it has left. */
 void express_keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 		  struct send_wqe *wqe);
+void express_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, uint32_t packets);
+
+/* Of a record: its ACK is for something in flight, and all of that completes; it is so. Its last
+ * PSN is owed an ACK. What counters say of it. */
+bool express_can_acknowledge(const struct qp *qp, uint32_t psn);
+void express_acknowledged(struct qp *qp, uint32_t psn, struct cq_taking *taking, uint64_t now);
+void express_owe(struct qp *qp, uint32_t psn);
+void express_count(struct qp *qp, const struct express *express, uint32_t length, uint32_t packets);
 
 /* The packets that a record stands for: an ACK, those of a request. False if it has none such. */
 bool express_ack_packet(const struct express *express, struct wire_packet *wire);

@@ -22,12 +22,6 @@ static bool is_in(const struct qp *qp, enum ibv_qp_state state)
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == state;
 }
 
-static bool receives(const struct qp *peer)
-{
-	return (is_in(peer, IBV_QPS_RTS) || is_in(peer, IBV_QPS_RTR)) && peer->has_communicated &&
-	       !peer->srq && !peer->ledger && !(peer->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
-}
-
 static bool counts(const struct qp *qp, enum ibv_qp_attach_comp_cntr_op op)
 {
 	return qp->counted & op;
@@ -40,7 +34,7 @@ unsigned int express_terms(const struct qp *qp, const struct qp *peer)
 	if (qp == peer || qp->type != IBV_QPT_RC || !is_in(qp, IBV_QPS_RTS) ||
 	    qp->attr.rate_limit || !qp->sq.max_sge || !express_is_paired(qp, peer))
 		return 0;
-	if (receives(peer) && !counts(qp, IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
+	if (express_receives(peer) && !counts(qp, IBV_QP_ATTACH_COMP_CNTR_OP_SEND))
 		terms |= EXPRESS_MAY_SEND;
 	if (!qp->adapter->host->reach)
 		return terms;
@@ -85,7 +79,7 @@ void express_retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opc
 		    uint32_t length, uint64_t now)
 {
 	struct send_queue *sq = &qp->sq;
-	struct cqe lost, *cqe;
+	struct completion completion;
 
 	qp->requester->current++;
 	qp->requester->was_told = is_told(qp, wr);
@@ -94,12 +88,9 @@ void express_retire(struct qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_opc
 	atomic_store_explicit(&sq->head, sq->next, memory_order_release);
 	if (!is_told(qp, wr))
 		return;
-	cqe = cq_add(qp->send_cq);
-	cqe_fill(cqe ? cqe : &lost, wr->wr_id, opcode, length, qp->number, now);
-	if (cqe)
-		cq_added(qp->send_cq, cqe, false);
-	else
-		push_completion(qp, qp->send_cq, &lost, false);
+	wc_fill(completion_begin(&completion, qp->send_cq, NULL, now), wr->wr_id, opcode, length,
+		qp->number);
+	completion_end(&completion, qp, qp->send_cq, false);
 }
 
 /* What would be more than a packet is none at all, as what inside.h does. */
@@ -132,48 +123,17 @@ static void count(const struct qp *peer, const struct ibv_send_wr *wr)
 	    express_packet_bytes(length, 1, wr->opcode == IBV_WR_SEND_WITH_IMM);
 }
 
-static void describe(const struct qp *peer, const struct ibv_send_wr *wr, uint64_t wr_id,
-		     uint64_t now, struct cqe *cqe)
-{
-	cqe_fill(cqe, wr_id, IBV_WC_RECV, wr->sg_list->length, peer->number, now);
-	cqe->wc.src_qp = peer->dest_qpn;
-	cqe->wc.pkey_index = peer->attr.pkey_index;
-	cqe->wc.sl = peer->av.sl;
-	if (wr->opcode != IBV_WR_SEND_WITH_IMM)
-		return;
-	cqe->wc.imm_data = wr->imm_data;
-	cqe->wc.wc_flags = IBV_WC_WITH_IMM;
-}
-
 /* The receive completes. */
 static void arrive(struct qp *peer, const struct ibv_send_wr *wr, uint64_t now)
 {
-	uint64_t wr_id = recv_queue_first(&peer->rq)->wr_id;
-	bool is_solicited = wr->send_flags & IBV_SEND_SOLICITED;
-	struct responder *responder = peer->responder;
-	struct cqe lost, *cqe;
+	const struct express_arrival arrival = {
+	    .length = wr->sg_list->length,
+	    .imm = wr->imm_data,
+	    .has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM,
+	    .is_solicited = wr->send_flags & IBV_SEND_SOLICITED,
+	};
 
-	recv_queue_drop(&peer->rq);
-	responder->psn = psn_next(responder->psn);
-	responder->msn = (responder->msn + 1) & PSN_MASK;
-	responder->has_acknowledged = true;
-	cqe = cq_add(peer->recv_cq);
-	describe(peer, wr, wr_id, now, cqe ? cqe : &lost);
-	if (cqe)
-		cq_added(peer->recv_cq, cqe, is_solicited);
-	else
-		push_completion(peer, peer->recv_cq, &lost, is_solicited);
-}
-
-/* Where the message goes: the first element of the next receive, if it takes all of it. */
-static char *find_room(struct qp *peer, struct mr_memos *memos, uint32_t length)
-{
-	const struct recv_wqe *recv = recv_queue_first(&peer->rq);
-
-	if (!recv || !recv->num_sge || recv->sge[0].length < length || recv->length < length)
-		return NULL;
-	return mr_place(peer->adapter, &memos->receives, peer->pd, recv->sge[0].lkey,
-			recv->sge[0].addr, length, IBV_ACCESS_LOCAL_WRITE);
+	express_complete_receive(peer, &arrival, NULL, now);
 }
 
 static bool send(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, uint64_t now)
@@ -189,7 +149,7 @@ static bool send(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, u
 	    !cq_has_room(peer->recv_cq, qp->send_cq == peer->recv_cq ? told + 1 : 1))
 		return false;
 	here = mr_place(qp->adapter, &memos->sends, qp->pd, sge->lkey, sge->addr, sge->length, 0);
-	there = find_room(peer, memos, sge->length);
+	there = express_find_room(peer, sge->length);
 	if (!here || !there || memory_move(there, here, sge->length))
 		return false;
 	count(peer, wr);

@@ -72,7 +72,7 @@ static bool is_welcome(const struct qp *qp, const union ibv_gid *sgid, const uni
 
 /* It is for something in flight, of which nothing is answered with data, and all of it completes.
  */
-static bool can_acknowledge(const struct qp *qp, uint32_t psn)
+bool express_can_acknowledge(const struct qp *qp, uint32_t psn)
 {
 	const struct requester *requester = qp->requester;
 	uint32_t psns = psn_into(psn, requester->una) + 1;
@@ -84,11 +84,11 @@ static bool can_acknowledge(const struct qp *qp, uint32_t psn)
 	       cq_has_room(qp->send_cq, psns < most ? psns : most);
 }
 
-static void acknowledge(struct qp *qp, uint32_t psn, uint64_t now)
+void express_acknowledged(struct qp *qp, uint32_t psn, struct cq_taking *taking, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 
-	completer_acknowledge_sent(qp, psn & PSN_MASK, now);
+	completer_acknowledge_sent(qp, psn & PSN_MASK, taking, now);
 	requester->ack_deadline = NO_DEADLINE;
 	requester->is_untimed = requester->una != requester->end;
 }
@@ -166,7 +166,7 @@ static bool store(const struct target *target, const uint8_t *from)
 	return true;
 }
 
-static void owe(struct qp *qp, uint32_t psn)
+void express_owe(struct qp *qp, uint32_t psn)
 {
 	struct responder *responder = qp->responder;
 
@@ -215,7 +215,7 @@ static void count_ack(const struct qp *qp)
 	counters->received_bytes += opcode_get(OP_ACKNOWLEDGE)->header_bytes;
 }
 
-static void count(struct qp *qp, const struct express *express, uint32_t length, uint32_t packets)
+void express_count(struct qp *qp, const struct express *express, uint32_t length, uint32_t packets)
 {
 	struct transport_counters *counters = &qp->requester->counters;
 	uint8_t flags = express_flags(express);
@@ -232,10 +232,11 @@ static void count(struct qp *qp, const struct express *express, uint32_t length,
 WHOLE bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
 			    uint64_t now)
 {
-	if (!is_welcome(qp, &packet->sgid, &packet->dgid, pkey) || !can_acknowledge(qp, psn))
+	if (!is_welcome(qp, &packet->sgid, &packet->dgid, pkey) ||
+	    !express_can_acknowledge(qp, psn))
 		return false;
 	count_ack(qp);
-	acknowledge(qp, psn, now);
+	express_acknowledged(qp, psn, cq_take_own(), now);
 	return true;
 }
 
@@ -284,8 +285,8 @@ bool express_take_packet(struct qp *qp, const struct packet *packet, const struc
 	    !fill(qp, &target, payload))
 		return false;
 	qp->av.is_doubted = false;
-	count(qp, express, length, 1);
-	owe(qp, express->psn);
+	express_count(qp, express, length, 1);
+	express_owe(qp, express->psn);
 	complete(qp, express, &target, length, express->psn, now);
 	return true;
 }
@@ -294,7 +295,7 @@ bool express_take_packet_ack(struct qp *qp, const struct packet *packet,
 			     const struct express *express, uint64_t now)
 {
 	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey) ||
-	    !can_acknowledge(qp, express->psn))
+	    !express_can_acknowledge(qp, express->psn))
 		return false;
 	count_ack(qp);
 	completer_acknowledge(qp, express->psn, now);
@@ -315,20 +316,20 @@ WHOLE bool express_take(struct qp *qp, const struct packet *packet, const struct
 		return false;
 	packets = express_packets(length, qp->mtu); /* which it has from RTR on */
 	last = psn_add(express->psn, (int32_t)packets - 1);
-	if (flags & EXPRESS_ACK && !can_acknowledge(qp, express->ack))
+	if (flags & EXPRESS_ACK && !express_can_acknowledge(qp, express->ack))
 		return false;
 	if (flags & EXPRESS_MESSAGE &&
 	    (!is_cut_alike(qp, express, length) || !has_target(qp, express, length, &target) ||
 	     !fill(qp, &target, payload)))
 		return false;
-	count(qp, express, length, packets);
+	express_count(qp, express, length, packets);
 	if (flags & EXPRESS_ACK) {
 		hold_receive(qp, &target); /* to be flushed, should the QP end here */
-		acknowledge(qp, express->ack, now);
+		express_acknowledged(qp, express->ack, cq_take_own(), now);
 	}
 	/* a completion too many may have ended the QP */
 	if (flags & EXPRESS_MESSAGE && is_receiving(qp)) {
-		owe(qp, last);
+		express_owe(qp, last);
 		complete(qp, express, &target, length, last, now);
 	}
 	return true;
@@ -456,7 +457,7 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	flags |= wr->send_flags & IBV_SEND_SOLICITED ? EXPRESS_SOLICITED : 0;
 	express.to = (uint32_t)flags << 24;
 	if (is_packet(qp, length))
-		count(peer, &express, length, 1);
+		express_count(peer, &express, length, 1);
 	express_complete_send(qp, wr, length, now);
 	complete(peer, &express, &target, length, express.psn, now);
 	*bytes += length;

@@ -30,6 +30,8 @@
 #include "wire/parse.h"
 #include "wire/psn.h"
 
+struct cq_taking;
+
 enum wqe_flight {
 	WQE_STARTED = 1,     /* has its PSNs; what SQD still finishes */
 	WQE_DONE = 2,	     /* made no packet, and is done but for its completion */
@@ -254,8 +256,10 @@ void completer_receive(struct qp *qp, const struct wire_packet *packet, uint64_t
 void completer_acknowledge(struct qp *qp, uint32_t psn, uint64_t now);
 
 /* The same where nothing failed, goes again or is answered with data, and for fewer steps where all
- * that is in flight left as records: neither window nor probe are about those. */
-void completer_acknowledge_sent(struct qp *qp, uint32_t psn, uint64_t now);
+ * that is in flight left as records: neither window nor probe are about those. `taking` is this
+ * thread's. */
+void completer_acknowledge_sent(struct qp *qp, uint32_t psn, struct cq_taking *taking,
+				uint64_t now);
 
 /* The WQE at the head is done: its completion, if it wants one, and the next is the head. */
 void completer_retire(struct qp *qp, uint64_t now);

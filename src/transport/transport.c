@@ -246,9 +246,9 @@ static struct qp *find_express(struct adapter *adapter, const struct express *ex
 	return qp && is_reset(qp) ? NULL : qp;
 }
 
-static bool is_for(const struct qp *qp, const struct glance *glance)
+static bool is_for(const struct qp *qp, uint8_t lane)
 {
-	return qp && !is_reset(qp) && qp->lane == glance->lane;
+	return qp && !is_reset(qp) && qp->lane == lane;
 }
 
 /* Whose these ACKs are. One after another each of them would wait for its entry in the table, and
@@ -268,7 +268,7 @@ static void find_acked(struct adapter *adapter, const struct packet *packet, uin
 /* NULL if it is none of the lane's. */
 static struct qp *fetch_acked(struct qp *qp, const struct glance *glance)
 {
-	if (!is_for(qp, glance))
+	if (!is_for(qp, glance->lane))
 		return NULL;
 	express_fetch_sent(qp);
 	return qp;
@@ -286,7 +286,7 @@ static bool glance_at_ack(struct qp *qp, const struct packet *packet, uint16_t p
 	if (!qp || !express_take_ack(qp, packet, pkey, psn, glance->now))
 		return false;
 	if (has_left_over(qp))
-		glance->taken(qp, glance->data);
+		glance->taken(qp, packet, glance->data);
 	return true;
 }
 
@@ -311,22 +311,33 @@ APART static bool glance_at_acks(struct adapter *adapter, const struct packet *p
 	return true;
 }
 
-/* The head of a record is copied: its sender could still change it. */
+struct qp *transport_find_express(struct adapter *adapter, const struct packet *packet,
+				  uint8_t lane, struct express *head)
+{
+	struct qp *qp;
+
+	if (packet->length < sizeof(*head))
+		return NULL;
+	memcpy(head, packet->bth, sizeof(*head));
+	if (express_flags(head) & EXPRESS_MANY)
+		return NULL;
+	qp = adapter_find_qp(adapter, express_qpn(head));
+	return is_for(qp, lane) ? qp : NULL;
+}
+
 APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *packet,
 				  const struct glance *glance)
 {
-	struct express head;
 	struct qp *qp;
+	struct express head = {0};
 
-	if (packet->length < sizeof(head))
+	qp = transport_find_express(adapter, packet, glance->lane, &head);
+	if (!qp)
+		return express_flags(&head) & EXPRESS_MANY &&
+		       glance_at_acks(adapter, packet, head.pkey, glance);
+	if (!express_take(qp, packet, &head, glance->now))
 		return false;
-	memcpy(&head, packet->bth, sizeof(head));
-	if (express_flags(&head) & EXPRESS_MANY)
-		return glance_at_acks(adapter, packet, head.pkey, glance);
-	qp = adapter_find_qp(adapter, express_qpn(&head));
-	if (!is_for(qp, glance) || !express_take(qp, packet, &head, glance->now))
-		return false;
-	glance->taken(qp, glance->data);
+	glance->taken(qp, packet, glance->data);
 	return true;
 }
 

@@ -18,6 +18,7 @@
 #include "transport/packet.h"
 
 struct adapter;
+struct express;
 struct qp;
 struct pd;
 
@@ -154,12 +155,17 @@ const struct transport_counters *transport_counters(const struct qp *qp);
 struct glance {
 	uint8_t lane;
 	uint64_t now;
-	void (*taken)(struct qp *qp, void *data);
+	void (*taken)(struct qp *qp, const struct packet *packet, void *data);
 	void *data;
 };
 
 bool transport_glance(struct adapter *adapter, const struct packet *packet,
 		      const struct glance *glance);
+
+/* The QP of this lane that a record of one message, or ACK, is for, and its head, which is copied:
+ * its sender could still change it. NULL if it is none such. For express_arrive(). */
+struct qp *transport_find_express(struct adapter *adapter, const struct packet *packet,
+				  uint8_t lane, struct express *head);
 
 /*
  * What the express path leaves to its host: an ACK that is owed, which the next message to the peer

@@ -115,12 +115,15 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 
 APART static int poll_empty(struct cq *cq, int num_entries, struct ibv_wc *wc)
 {
-	struct cq_taking *taking = cq_take_begin(cq, num_entries, wc);
+	struct cq_taking taking;
 	int count;
 
-	if (!engine_glance(cq, taking) && !taking->count)
+	cq_take_begin(&taking, cq, num_entries, wc);
+	if (!engine_glance(cq, &taking) && !taking.count) {
+		cq_take_share(&taking);
 		progress(cq);
-	count = cq_take_end(taking);
+	}
+	count = cq_take_end(&taking);
 	return count || cq_is_empty(cq) ? count : cq_poll(cq, num_entries, wc);
 }
 

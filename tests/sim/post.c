@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../lib/post_plain.h"
 #include "sim.h"
 #include "transport/plain.h"
 #include "transport/requester.h"
@@ -636,7 +637,10 @@ static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count
 	for (uint32_t i = 0; i + 1 < count; i++)
 		drafts[i].wr.next = &drafts[i + 1].wr;
 	if (end->world->weather.has_express) {
-		wr = VERB("post", express_post(end->qp, wr, &end->node->out.outbox));
+		if (rng_chance(&end->world->host, 5000))
+			wr = VERB("post", post_plain(end->qp, wr, &end->node->out.outbox));
+		if (wr)
+			wr = VERB("post", express_post(end->qp, wr, &end->node->out.outbox));
 		node_note(end->node, end->qp);
 	} else if (end->world->weather.has_plain) {
 		wr = post_plainly(end, wr);

@@ -390,6 +390,7 @@ static inline bool is_brief(const struct weather *weather)
 struct statistics {
 	uint64_t packets, dropped, duplicated, reordered, corrupted, overflowed, forged;
 	uint64_t expressed, glanced, together; /* records; those taken without a turn; of ACKs */
+	uint64_t arrived;		       /* of those taken so, by what is remembered */
 	uint64_t crowded, marked;    /* no room in the line's queue; a mark that it is long */
 	uint64_t longest_queue;	     /* bytes */
 	uint64_t fetched, unfetched; /* pieces of offers; refused, or half done */

@@ -238,9 +238,24 @@ void node_note(struct node *node, struct qp *qp)
 	node_wake(node, 500);
 }
 
-static void glanced(struct qp *qp, void *data)
+static void glanced(struct qp *qp, const struct packet *packet, void *data)
 {
+	(void)packet;
 	node_note(data, qp);
+}
+
+/* By what the host remembers, or not. */
+static bool arrive(struct node *node, const struct packet *packet)
+{
+	struct express head;
+	struct qp *qp = transport_find_express(&node->adapter, packet, 0, &head);
+
+	if (!qp || rng_chance(&node->world->host, 5000) || !express_may_arrive(qp, packet) ||
+	    !express_arrive(qp, &head, packet, NULL, node->world->now))
+		return false;
+	node->world->stats.arrived++;
+	node_note(node, qp);
+	return true;
 }
 
 /* As a program's poll would, or not. */
@@ -249,7 +264,8 @@ static bool glance(struct node *node, const struct packet *packet)
 	struct glance glance = {.now = node->world->now, .taken = glanced, .data = node};
 
 	if (!packet->is_express || rng_chance(&node->world->host, 1000) ||
-	    !VERB("glance", transport_glance(&node->adapter, packet, &glance)))
+	    !VERB("glance",
+		  arrive(node, packet) || transport_glance(&node->adapter, packet, &glance)))
 		return false;
 	node->world->stats.glanced++;
 	return true;

@@ -119,7 +119,8 @@ static int add(struct cq *cq, uint64_t wr_id, bool is_solicited)
 
 	if (!cqe)
 		return -EOVERFLOW;
-	cqe_fill(cqe, wr_id, IBV_WC_RECV, 100, 7, wr_id * 10);
+	cqe_begin(cqe, wr_id * 10);
+	wc_fill(&cqe->wc, wr_id, IBV_WC_RECV, 100, 7);
 	cq_added(cq, cqe, is_solicited);
 	return 0;
 }
@@ -151,7 +152,8 @@ static void each_field_is_filled_in(void **state)
 			.timestamp = 4};
 
 	memset(&cqe, 0x55, sizeof(cqe));
-	cqe_fill(&cqe, 1, IBV_WC_RECV, 2, 3, 4);
+	cqe_begin(&cqe, 4);
+	wc_fill(&cqe.wc, 1, IBV_WC_RECV, 2, 3);
 	assert_memory_equal(&cqe.wc, &expected.wc,
 			    offsetof(struct ibv_wc, dlid_path_bits) + 1); /* padding follows */
 	assert_int_equal(cqe.timestamp, 4);

@@ -500,7 +500,7 @@ static void both_ends_at_once(void **state)
 static void an_empty_cq_gives_what_completes_to_who_polls(void **state)
 {
 	struct pair *pair = *state;
-	struct cq_taking *taking;
+	struct cq_taking taking;
 	struct ibv_wc wc[2], unused;
 
 	for (uint64_t i = 1; i < 5; i++)
@@ -509,30 +509,33 @@ static void an_empty_cq_gives_what_completes_to_who_polls(void **state)
 	for (uint64_t i = 1; i < 5; i++)
 		send(pair, i);
 	assert_int_equal(cq_take_count(), 0);
-	taking = cq_take_begin(pair->b.cq, 2, wc);
-	assert_false(cq_take_is_full(taking));
+	cq_take_begin(&taking, pair->b.cq, 2, wc);
+	cq_take_share(&taking);
+	assert_false(cq_take_is_full(&taking));
 	pair_deliver(pair);
-	assert_true(cq_take_is_full(taking));
+	assert_true(cq_take_is_full(&taking));
 	assert_int_equal(cq_take_count(), 2);
-	assert_int_equal(cq_take_end(taking), 2);
+	assert_int_equal(cq_take_end(&taking), 2);
 	assert_int_equal(cq_take_count(), 0);
 	assert_int_equal(wc[0].wr_id, 1);
 	assert_int_equal(wc[1].wr_id, 2);
 	expect_message(pair, 3, 3);
 	send(pair, 4);
-	taking = cq_take_begin(pair->b.cq, 2, wc);
+	cq_take_begin(&taking, pair->b.cq, 2, wc);
+	cq_take_share(&taking);
 	receive(pair, 5);
 	pair_deliver(pair); /* there is one in front of it */
-	assert_int_equal(cq_take_end(taking), 0);
+	assert_int_equal(cq_take_end(&taking), 0);
 	assert_int_equal(cq_poll(pair->b.cq, 1, &unused), 1);
 	assert_int_equal(unused.wr_id, 4);
 	assert_int_equal(cq_poll(pair->b.cq, 1, &unused), 1);
 	cq_arm(pair->b.cq, false);
 	receive(pair, 6);
 	send(pair, 6);
-	taking = cq_take_begin(pair->b.cq, 2, wc);
+	cq_take_begin(&taking, pair->b.cq, 2, wc);
+	cq_take_share(&taking);
 	pair_deliver(pair); /* someone waits for the event */
-	assert_int_equal(cq_take_end(taking), 0);
+	assert_int_equal(cq_take_end(&taking), 0);
 	assert_int_equal(pair->b.cq->arm, CQ_NOT_ARMED);
 }
 

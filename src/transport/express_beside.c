@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The express path between two processes, where it is plainest: a message of one element and one
+ * packet, to a receive queue of the QP's own, and the ACK of such. What of it does not change from
+ * one message to the next was asked before (express_may_leave(), express_may_arrive()); what is not
+ * plain is left, unchanged, to express_post() and express_take().
+ */
+#include <string.h>
+
+#include "device/adapter.h"
+#include "device/av.h"
+#include "device/memory.h"
+#include "device/mr.h"
+#include "transport/completion.h"
+#include "transport/express.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+
+/* ---- what stays ---- */
+
+static enum ibv_qp_state state_of(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+bool express_receives(const struct qp *qp)
+{
+	return (state_of(qp) == IBV_QPS_RTS || state_of(qp) == IBV_QPS_RTR) &&
+	       qp->has_communicated && !qp->srq && !qp->ledger &&
+	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
+}
+
+/* Without work requests of the adapter's own, as tag matching makes. */
+bool express_may_leave(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC && state_of(qp) == IBV_QPS_RTS && !qp->attr.rate_limit &&
+	       qp->sq.max_sge && !qp->responder->waiting;
+}
+
+/* A full member hears all of its partition (10.9.3), and its own P_Key most of all. */
+bool express_may_arrive(const struct qp *qp, const struct packet *packet)
+{
+	return qp->type == IBV_QPT_RC && express_receives(qp) &&
+	       pkey_is_match(qp->pkey, qp->pkey) && gid_is_same(&packet->sgid, &qp->av.dgid) &&
+	       gid_is_same(&packet->dgid, &qp->av.sgid) &&
+	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND);
+}
+
+/* ---- what leaves ---- */
+
+/* Nothing is to go again or waits, and what is owed goes along. */
+static bool is_clear(const struct qp *qp)
+{
+	return requester_is_quiet(qp->requester) && qp->requester->current == qp->sq.next &&
+	       (!responder_has_work(qp) || express_owes(qp->responder));
+}
+
+static bool is_plain(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	const unsigned int known = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	uint32_t most = wr->send_flags & IBV_SEND_INLINE ? qp->sq.max_inline : qp->mtu;
+
+	return wr->num_sge == 1 && !(wr->send_flags & ~known) &&
+	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) &&
+	       wr->sg_list->length && wr->sg_list->length <= most && wr->sg_list->length <= qp->mtu;
+}
+
+static bool has_room(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t under_way = requester->current - sq_head(qp);
+
+	return under_way < EXPRESS_WINDOW && under_way < qp->sq.max_wr &&
+	       psn_into(requester->end, requester->una) < EXPRESS_PSNS;
+}
+
+/* Inline data are read once, and stand in the queue from there on. */
+static bool load(const struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
+		 uint8_t *to)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+	const char *place = (const char *)(uintptr_t)sge->addr;
+
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (memory_load(wqe->data, place, sge->length))
+			return false;
+		if (sge->length == sizeof(uint64_t)) /* as often, and then no call */
+			memcpy(to, wqe->data, sizeof(uint64_t));
+		else
+			memcpy(to, wqe->data, sge->length);
+		return true;
+	}
+	place = mr_place(qp->adapter, &qp->adapter->mr_memos[qp->lane].sends, qp->pd, sge->lkey,
+			 sge->addr, sge->length, 0);
+	return place && !memory_load(to, place, sge->length);
+}
+
+bool express_begin_plain(struct qp *qp)
+{
+	if (!sq_try_begin(qp))
+		return false;
+	if (is_clear(qp))
+		return true;
+	sq_abort(qp);
+	return false;
+}
+
+size_t express_plain_size(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return is_plain(qp, wr) && has_room(qp) ? sizeof(struct express) + wr->sg_list->length : 0;
+}
+
+bool express_write_plain(struct qp *qp, const struct ibv_send_wr *wr, struct express *express)
+{
+	if (!load(qp, wr, sq_wqe(&qp->sq, qp->sq.next), (uint8_t *)(express + 1)))
+		return false;
+	express_head(qp, wr->opcode, wr->send_flags, wr->imm_data, express);
+	return true;
+}
+
+void express_keep_plain(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
+	uint32_t length = wr->sg_list->length;
+
+	express_keep(qp, wr, length, wqe);
+	qp->sq.next++;
+	express_sent(qp, wqe, length, 1);
+}
+
+/* ---- what arrives ---- */
+
+char *express_find_room(struct qp *qp, uint32_t length)
+{
+	const struct recv_wqe *recv = recv_queue_first(&qp->rq);
+
+	if (!recv || !recv->num_sge || recv->sge[0].length < length || recv->length < length)
+		return NULL;
+	return mr_place(qp->adapter, &qp->adapter->mr_memos[qp->lane].receives, qp->pd,
+			recv->sge[0].lkey, recv->sge[0].addr, length, IBV_ACCESS_LOCAL_WRITE);
+}
+
+void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
+			      struct cq_taking *taking, uint64_t now)
+{
+	uint64_t wr_id = recv_queue_first(&qp->rq)->wr_id;
+	struct responder *responder = qp->responder;
+	struct completion completion;
+	struct ibv_wc *wc;
+
+	recv_queue_drop(&qp->rq);
+	responder->psn = psn_next(responder->psn);
+	responder->msn = (responder->msn + 1) & PSN_MASK;
+	responder->has_acknowledged = true;
+	wc = completion_begin(&completion, qp->recv_cq, taking, now);
+	wc_fill(wc, wr_id, IBV_WC_RECV, arrival->length, qp->number);
+	wc->src_qp = qp->dest_qpn;
+	wc->pkey_index = qp->attr.pkey_index;
+	wc->sl = qp->av.sl;
+	if (arrival->has_imm) {
+		wc->imm_data = arrival->imm;
+		wc->wc_flags = IBV_WC_WITH_IMM;
+	}
+	completion_end(&completion, qp, qp->recv_cq, arrival->is_solicited);
+}
+
+/* The next message, which finds room: where. */
+static char *find_place(struct qp *qp, const struct express *express, uint32_t length)
+{
+	if (!length || length > qp->mtu || length > express->mtu ||
+	    !responder_awaits(qp->responder, express->psn) || !cq_has_room(qp->recv_cq, 1))
+		return NULL;
+	return express_find_room(qp, length);
+}
+
+static void take_message(struct qp *qp, const struct express *express, uint32_t length,
+			 struct cq_taking *taking, uint64_t now)
+{
+	uint8_t flags = express_flags(express);
+	const struct express_arrival arrival = {
+	    .length = length,
+	    .imm = express->imm,
+	    .has_imm = flags & EXPRESS_IMM,
+	    .is_solicited = flags & EXPRESS_SOLICITED,
+	};
+
+	express_owe(qp, express->psn);
+	express_complete_receive(qp, &arrival, taking, now);
+}
+
+bool express_arrive(struct qp *qp, const struct express *express, const struct packet *packet,
+		    struct cq_taking *taking, uint64_t now)
+{
+	const char *payload = (const char *)packet->bth + sizeof(*express);
+	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
+	bool is_message = express_flags(express) & EXPRESS_MESSAGE;
+	bool is_ack = express_flags(express) & EXPRESS_ACK;
+	char *place = NULL;
+
+	if (express->pkey != qp->pkey || (is_ack && !express_can_acknowledge(qp, express->ack)))
+		return false;
+	if (is_message) {
+		place = find_place(qp, express, length);
+		if (!place || memory_move(place, payload, length))
+			return false;
+	}
+	express_count(qp, express, length, 1);
+	if (is_ack)
+		express_acknowledged(qp, express->ack, taking, now);
+	/* a completion too many may have ended the QP */
+	if (is_message && state_of(qp) != IBV_QPS_ERR)
+		take_message(qp, express, length, taking, now);
+	return true;
+}
