@@ -215,6 +215,123 @@ static void of_long_ones_a_few_at_a_time(void **state)
 	assert_false(send_long(0, 7, size + 64)); /* longer ones there are not */
 }
 
+/* ---- one by one ---- */
+
+static void expect_record(uint8_t what, size_t size, bool is_next)
+{
+	const struct packet *packet = samehost_take_record(world.ours, is_next);
+
+	assert_non_null(packet);
+	assert_true(packet->is_express);
+	assert_int_equal(packet->length, size);
+	assert_int_equal(packet->bth[0], what);
+	assert_int_equal(packet->bth[size - 1], what);
+	assert_ptr_equal(samehost_owner_of_record(world.ours), &owner);
+}
+
+/* Those that stand in one slot, in several, and behind the slots; in their order, once. */
+static void one_by_one_of_any_size(void **state)
+{
+	const size_t sizes[] = {24, 56, 57, 312, 313, 4096, 24};
+	const int count = sizeof(sizes) / sizeof(sizes[0]);
+
+	for (int round = 0; round < 600; round++) { /* around the ring */
+		for (int i = 0; i < count; i++)
+			assert_true(send_long(0, (uint8_t)(i + 1), sizes[i]));
+		assert_false(samehost_is_empty(world.ours));
+		for (int i = 0; i < count; i++)
+			expect_record((uint8_t)(i + 1), sizes[i], i);
+		assert_null(samehost_take_record(world.ours, true));
+		samehost_release_records(world.ours, count);
+		assert_true(samehost_is_empty(world.ours));
+	}
+}
+
+static void what_is_left_is_there_again(void **state)
+{
+	bool has_more;
+
+	send(0, 1);
+	assert_true(send_long(0, 2, 1024));
+	expect_record(1, 24, false);
+	expect_record(2, 1024, true);
+	samehost_leave_record(world.ours);
+	samehost_release_records(world.ours, 1);
+	assert_int_equal(glance(64, &has_more), 1);
+	assert_int_equal(world.taken[0], 2);
+}
+
+/* Another neighbour's records, packets, and what is new of addresses, are for others to take. */
+static void only_records_and_only_of_who_sent_last(void **state)
+{
+	struct outbox *outbox = samehost_outbox(world.theirs[0]);
+
+	send(1, 1);
+	assert_null(samehost_take_record(world.ours, false));
+	assert_false(samehost_is_empty(world.ours));
+	memset(outbox->reserve(outbox, &world.av, OUR_SLOT << QPN_SLOT_SHIFT, 24), 1, 24);
+	outbox->commit(outbox, 24);
+	assert_null(samehost_take_record(world.ours, false));
+	world.count = 0;
+	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), 2);
+	world.av.hop_limit++;
+	send(0, 1);
+	assert_null(samehost_take_record(world.ours, false));
+}
+
+static void nobody_s_records_are_left_alone(void **state)
+{
+	send(0, 1);
+	samehost_forget(world.ours, &owner);
+	assert_null(samehost_take_record(world.ours, false));
+	world.count = 0;
+	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), 1);
+	send(0, 1);
+	expect_record(1, 24, false);
+}
+
+/* ---- ways ---- */
+
+static void a_way_is_there_when_something_has_left_by_it(void **state)
+{
+	struct samehost *samehost = world.theirs[0];
+	struct channel *way = samehost_find_way(samehost, &world.av, OUR_SLOT << QPN_SLOT_SHIFT);
+	struct av other = world.av;
+	void *record;
+
+	assert_non_null(way);
+	assert_null(samehost_find_way(samehost, &world.av, (OUR_SLOT + 1) << QPN_SLOT_SHIFT));
+	other.sgid.raw[15]++;
+	assert_null(samehost_find_way(samehost, &other, OUR_SLOT << QPN_SLOT_SHIFT));
+	samehost_go_by(samehost, way);
+	record = samehost_reserve_record(samehost, 24);
+	assert_non_null(record);
+	memset(record, 5, 24);
+	samehost_commit_record(samehost, 24);
+	expect_record(5, 24, false);
+}
+
+/* At either end: what is remembered of a channel is not to be believed any more. */
+static void what_changes_is_counted(void **state)
+{
+	unsigned long theirs = samehost_changes(world.theirs[0]), ours;
+
+	ours = samehost_changes(world.ours);
+	send(0, 1);
+	world.count = 0;
+	samehost_receive(world.ours, find, deliver, NULL);
+	assert_int_equal(samehost_changes(world.theirs[0]), theirs);
+	assert_int_equal(samehost_changes(world.ours), ours);
+	world.av.hop_limit++;
+	send(0, 1);
+	assert_true(samehost_changes(world.theirs[0]) > theirs);
+	samehost_receive(world.ours, find, deliver, NULL);
+	assert_true(samehost_changes(world.ours) > ours);
+	ours = samehost_changes(world.ours);
+	samehost_forget(world.ours, &owner);
+	assert_true(samehost_changes(world.ours) > ours);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -226,6 +343,12 @@ int main(void)
 	    TEST(what_is_not_taken_stays_and_keeps_nobody_else_s_back),
 	    TEST(nobody_s_records_are_lost_whoever_takes_turns),
 	    TEST(of_long_ones_a_few_at_a_time),
+	    TEST(one_by_one_of_any_size),
+	    TEST(what_is_left_is_there_again),
+	    TEST(only_records_and_only_of_who_sent_last),
+	    TEST(nobody_s_records_are_left_alone),
+	    TEST(a_way_is_there_when_something_has_left_by_it),
+	    TEST(what_changes_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
