@@ -46,7 +46,7 @@ enum {
 	HUGE_PAGE = 2 << 20,
 };
 
-static bool kernel_lends(void)
+bool udp_kernel_lends(void)
 {
 	struct utsname name;
 	unsigned int major, minor;
@@ -133,7 +133,7 @@ static void make_ring(struct udp_link *link)
 
 	drop_ring(link);
 	lender->is_off = true;
-	if (!kernel_lends())
+	if (!udp_kernel_lends())
 		return;
 	ring = reserve_space();
 	if (!ring)

@@ -273,6 +273,9 @@ struct udp_path *udp_path_for(struct udp_link *link, const struct udp_address *f
 /* All of the address, or (NULL) all; no run is staged for them. */
 void udp_paths_close(struct udp_paths *paths, const struct udp_address *from);
 
+/* From Linux 6.5 on. */
+bool udp_kernel_lends(void);
+
 /* Whether the run's pages are to be lent. udp_lend() does it, once the run is sealed: 1, or 0 if it
  * is not possible here, or -errno. After an error other than a full socket the path is of no use;
  * and after some in a row nothing is lent any more. */

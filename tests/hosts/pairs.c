@@ -200,9 +200,10 @@ static bool has_path(const struct udp_paths *paths)
 	return false;
 }
 
+/* An older kernel never does, and then the stream is as any other. */
 static bool lends(const struct udp_lender *lender)
 {
-	return lender->is_staging && !lender->is_off;
+	return !udp_kernel_lends() || (lender->is_staging && !lender->is_off);
 }
 
 static void look_at_sockets(void)
