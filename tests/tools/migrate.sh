@@ -24,7 +24,7 @@ for pin in false true; do
 	machine -device "loader,file=$dumps/noise,addr=0x2000000,force-raw=on" -qmp "unix:$work/source.qmp,server=on,wait=off" >"$work/source" 2>&1 &
 	source=$!
 	python3 "$own/migrate.py" "$work" "$dumps" $ram $pin >"$work/out" 2>&1 || fail "migration, all registered at once: $pin"
-	wait $source $target || fail "a machine ended with $?"
+	wait $source && wait $target || fail "a machine ended with $?"
 	cmp "$dumps/source.ram" "$dumps/target.ram" >>"$work/out" 2>&1 || fail "the memory differs"
 	cmp -n $((32 << 20)) -i $((32 << 20)):0 "$dumps/target.ram" "$dumps/noise" >>"$work/out" 2>&1 || fail "the memory is not what it was"
 done
