@@ -8,9 +8,11 @@
 #include "link/ring.h"
 
 enum {
-	SPARE_SLOTS = 1,   /* whose word is of no record */
-	STREAK = 4,	   /* so many, and the consumer is likely to be behind */
-	FETCHED_AHEAD = 3, /* more, and the consumer's processor takes it back, reading ahead */
+	SPARE_SLOTS = 1,    /* whose word is of no record */
+	STREAK = 4,	    /* so many, and the consumer is likely to be behind */
+	FETCHED_AHEAD = 3,  /* more, and the consumer's processor takes it back, reading ahead */
+	TAKEN_AHEAD = 8,    /* by a consumer who has a batch in hand */
+	FETCHED_UNITS = 72, /* of the bulk area: a path MTU of 4096, and its head */
 };
 
 _Static_assert(RING_BULK_BYTES < 1 << RING_LENGTH_BITS, "fits a word");
@@ -68,6 +70,11 @@ static bool has_units(struct ring_producer *p, uint32_t units)
 	return p->bulk_tail - p->bulk_seen + units <= RING_BULK_UNITS;
 }
 
+static uint8_t *unit_at(struct ring_memory *memory, uint32_t position)
+{
+	return memory->bulk + position % RING_BULK_UNITS * 64;
+}
+
 /* The word behind the record is of none before the record is seen. */
 static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind, size_t length)
 {
@@ -117,6 +124,13 @@ void *ring_reserve(struct ring_producer *p, size_t size)
 	return make_room(p, p->reserved_slots) ? slot_at(p->memory, p->tail)->bytes : NULL;
 }
 
+/* Where the next record, if it is as long as this one, is going to be. There nobody waits. */
+static void fetch_units(const struct ring_producer *p, uint32_t units)
+{
+	for (uint32_t i = 0; i < units; i++)
+		lines_fetch(unit_at(p->memory, p->bulk_tail + i));
+}
+
 static void commit(struct ring_producer *p, size_t size, enum ring_kind in_slots,
 		   enum ring_kind in_bulk)
 {
@@ -127,6 +141,8 @@ static void commit(struct ring_producer *p, size_t size, enum ring_kind in_slots
 	slot_at(p->memory, p->tail)->unit = p->reserved_unit;
 	p->bulk_tail = p->reserved_unit + units_of(size);
 	publish(p, 1, in_bulk, size);
+	if (units_of(size) <= FETCHED_UNITS)
+		fetch_units(p, units_of(size));
 }
 
 void ring_commit(struct ring_producer *p, size_t size)
@@ -226,6 +242,26 @@ enum ring_kind ring_take(struct ring_consumer *c, const void **bytes, size_t *le
 	default:
 		return broken(c);
 	}
+}
+
+/* The same of a record that has been taken: the next one may be there. */
+static void read_ahead(const struct ring_consumer *c, uint32_t units)
+{
+	for (uint32_t i = 0; i < units; i++)
+		__builtin_prefetch(unit_at(c->memory, c->bulk_head + i));
+}
+
+void ring_claim(struct ring_consumer *c, struct ring_place place)
+{
+	struct ring_slot *slot = slot_at(c->memory, place.head);
+	unsigned int word = atomic_load_explicit(&slot->word, memory_order_relaxed);
+	uint32_t units = c->bulk_head - place.bulk_head;
+
+	atomic_store_explicit(&slot->word, word, memory_order_relaxed);
+	if (c->head - place.head > 1 || units > FETCHED_UNITS)
+		return;
+	lines_fetch(slot_at(c->memory, c->head + TAKEN_AHEAD));
+	read_ahead(c, units);
 }
 
 void ring_release(struct ring_consumer *c)

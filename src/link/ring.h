@@ -138,15 +138,10 @@ static inline void ring_go_back(struct ring_consumer *consumer, struct ring_plac
  * Makes the line of a record that was just taken the consumer's alone, by writing in it what stands
  * there. A line that both have a copy of is not had any sooner by the producer for asking ahead, as
  * it seems to have it; one that only the consumer has is. For records of a stream: the write itself
- * takes as long as the line's way. Before ring_release().
+ * takes as long as the line's way. And asks for the lines of records behind it, which are likely to
+ * be there by now: each would take its way else when its turn comes. Before ring_release().
  */
-static inline void ring_claim(struct ring_consumer *consumer, struct ring_place place)
-{
-	struct ring_slot *slot = &consumer->memory->slots[place.head % RING_SLOTS];
-	unsigned int word = atomic_load_explicit(&slot->word, memory_order_relaxed);
-
-	atomic_store_explicit(&slot->word, word, memory_order_relaxed);
-}
+void ring_claim(struct ring_consumer *consumer, struct ring_place place);
 
 /* Which lap of the ring a position is of, as a word says it; zeroed memory has no record of the
  * first one. */
