@@ -19,107 +19,28 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "link/udp_link.h"
-#include "loopback.h"
-#include "wire/parse.h"
+#include "transport/window.h"
+#include "udp_stream.h"
 
 enum {
-	DEST_QP = 0x050010,
-	OTHER_QP = 0x060010, /* of another process */
 	PAYLOAD = 1024,
 	PACKETS = 60, /* of a run */
+	RUN_BYTES = PACKETS * (BTH_BYTES + PAYLOAD + ICRC_BYTES),
 	LAP_RUNS = LEND_RING_BYTES / (64 << 10),
 	REFUSALS = 4,
 	UNTIL_LENT = PATH_WINDOW, /* runs at most: a path, and as many as ask for a ring */
 };
 
-struct taken {
-	uint32_t count, psn;
-	bool is_sparse; /* some may be missing */
-};
-
-static void take(const struct packet *packet, void *data)
+static void open_lender(struct pair *pair, const union ibv_gid *gid)
 {
-	struct taken *taken = data;
-	struct wire_packet p;
-
-	assert_int_equal(wire_parse(&p, packet->bth, packet->length), PARSE_OK);
-	if (!taken->is_sparse)
-		assert_int_equal(p.bth.psn, taken->psn);
-	for (uint32_t i = 0; i < p.payload_length; i++)
-		if (p.payload[i] != (uint8_t)(p.bth.psn * 7 + i))
-			fail_msg("packet %u differs at byte %u", p.bth.psn, i);
-	taken->psn = p.bth.psn + 1;
-	taken->count++;
-}
-
-struct pair {
-	struct udp_link *a, *b;
-	union ibv_gid to;
-	struct av av;
-	int fd; /* b's */
-	uint32_t sent;
-	struct taken taken;
-};
-
-static void pair_open(struct pair *pair, const char *address)
-{
-	union ibv_gid gid = gid_of(address);
-
-	*pair = (struct pair){.to = gid,
-			      .av = {.sgid = gid,
-				     .dgid = gid,
-				     .hop_limit = HOP_LIMIT_DEFAULT,
-				     .may_lend = true,
-				     .carrier_max = 999}};
-	assert_int_equal(udp_link_open(0, &pair->a), 0);
-	assert_int_equal(udp_link_open(0, &pair->b), 0);
-	pair->fd = udp_socket_bind(&gid, loopback, false);
-	assert_true(pair->fd >= 0);
-}
-
-static void pair_close(struct pair *pair)
-{
-	close(pair->fd);
-	udp_link_close(pair->a);
-	udp_link_close(pair->b);
-}
-
-static void stage(struct pair *pair, uint32_t qpn, uint32_t payload)
-{
-	struct outbox *outbox = udp_link_outbox(pair->a);
-	struct wire_packet p = {
-	    .bth = {.opcode = TRANSPORT_UC | OP_SEND_ONLY, .dest_qp = qpn, .psn = pair->sent++},
-	    .payload_length = payload,
-	};
-	uint8_t *bytes = outbox->reserve(outbox, &pair->av, qpn, BTH_BYTES + payload);
-
-	assert_non_null(bytes);
-	wire_pack(bytes, &p);
-	for (uint32_t i = 0; i < payload; i++)
-		bytes[BTH_BYTES + i] = p.bth.psn * 7 + i;
-	outbox->commit(outbox, BTH_BYTES + payload);
+	stream_open(pair, gid, gid);
+	pair->av.may_lend = true;
 }
 
 static void stage_run(struct pair *pair, uint32_t qpn)
 {
 	for (int i = 0; i < PACKETS; i++)
 		stage(pair, qpn, PAYLOAD);
-}
-
-static void drain(struct pair *pair)
-{
-	while (udp_receive(pair->b, pair->fd, &pair->to, take, &pair->taken))
-		;
-}
-
-/* Leaves and arrives. */
-static void pass(struct pair *pair)
-{
-	assert_true(udp_link_flush(pair->a));
-	drain(pair);
-	if (!pair->taken.is_sparse)
-		assert_int_equal(pair->taken.count, pair->sent);
 }
 
 static void send_runs(struct pair *pair, uint32_t qpn, int count)
@@ -156,12 +77,12 @@ static uint8_t *place(const struct pair *pair)
 	return pair->a->stage;
 }
 
-static void what_arrives(const char *address)
+static void what_arrives(const union ibv_gid *gid)
 {
 	struct pair pair;
 	uint8_t *at;
 
-	pair_open(&pair, address);
+	open_lender(&pair, gid);
 	begin_to_lend(&pair);
 	assert_false(pair.a->lender.is_staging);
 	send_runs(&pair, DEST_QP, 2);
@@ -180,13 +101,13 @@ static void what_arrives(const char *address)
 static void test_what_is_lent_arrives_over_ipv4(void **state)
 {
 	(void)state;
-	what_arrives("::ffff:127.0.0.1");
+	what_arrives(&ipv4_a);
 }
 
 static void test_what_is_lent_arrives_over_ipv6(void **state)
 {
 	(void)state;
-	what_arrives("::1");
+	what_arrives(&ipv6);
 }
 
 /* Where less is lent the stage stays where it is, and the next may be written over it. */
@@ -196,7 +117,7 @@ static void test_who_may_not_or_sends_little_is_copied(void **state)
 	uint8_t *at;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	at = place(&pair);
@@ -220,7 +141,7 @@ static void test_a_longer_packet_stays_whole(void **state)
 	struct pair pair;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	stage(&pair, DEST_QP, 4 * PAYLOAD);
@@ -240,7 +161,7 @@ static void test_what_is_for_others_never_lies_in_the_ring(void **state)
 	const struct udp_lender *lender;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	lender = &pair.a->lender;
@@ -260,7 +181,7 @@ static void test_who_follows_has_a_ring_of_his_own(void **state)
 	struct pair pair;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	for (int i = 0; i < 2 * UNTIL_LENT && !lends_to(&pair, OTHER_QP); i += 2)
@@ -279,7 +200,7 @@ static void test_few_queue_pairs_lend(void **state)
 	uint8_t *at;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	for (int i = 0; i < LEND_QPS; i++)
 		send_runs(&pair, DEST_QP + i * NEAR_PORTS, 2);
@@ -294,13 +215,40 @@ static void test_few_queue_pairs_lend(void **state)
 	pair_close(&pair);
 }
 
+/* All that may be under way of the QPs of a lap and of those of the next one, wherever in the ring
+ * it begins. */
+static void test_no_page_is_written_again_while_windows_are_under_way(void **state)
+{
+	enum { UNDER_WAY = 2 * LEND_QPS * WINDOW_MAX_BYTES / RUN_BYTES, LAPS = 4 };
+	struct pair pair;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	for (int runs = 0; runs < LAPS * LAP_RUNS; runs += UNDER_WAY) {
+		for (int i = 0; i < UNDER_WAY; i++) {
+			stage_run(&pair, DEST_QP);
+			assert_true(udp_link_flush(pair.a));
+		}
+		stage_run(&pair, DEST_QP); /* and the ring's next pages are written */
+		take_all(&pair);
+		assert_int_equal(pair.taken.count, pair.sent - PACKETS);
+		pass(&pair);
+	}
+	assert_true(pair.a->lender.is_staging);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	assert_int_equal(pair.b->counters.bad_icrc, 0);
+	pair_close(&pair);
+}
+
 /* Its receiver was stopped: what is broken meanwhile is never delivered. */
 static void test_pages_that_are_written_too_early(void **state)
 {
 	struct pair pair;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	pair.taken.is_sparse = true;
 	for (int i = 0; i < 2 * LAP_RUNS; i++) {
@@ -308,7 +256,7 @@ static void test_pages_that_are_written_too_early(void **state)
 		assert_true(udp_link_flush(pair.a));
 	}
 	stage_run(&pair, DEST_QP); /* and the ring's next pages are half written */
-	drain(&pair);
+	take_all(&pair);
 	assert_true(pair.taken.count > 0);
 	pair_close(&pair);
 }
@@ -320,7 +268,7 @@ static void test_a_kernel_that_does_not_lend(void **state)
 	int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	assert_true(dup3(nothing, pair.a->lender.pipe[1], O_CLOEXEC) >= 0);
@@ -355,7 +303,7 @@ static void test_a_socket_that_refuses(void **state)
 	struct pair pair;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	disconnect(path_of(&pair)->way.fd);
@@ -374,7 +322,7 @@ static void test_a_socket_that_always_refuses(void **state)
 	struct pair pair;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	stage_run(&pair, DEST_QP);
@@ -397,7 +345,7 @@ static void test_a_socket_that_is_full(void **state)
 	int empty[2], reader;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	assert_int_equal(pipe2(empty, O_CLOEXEC | O_NONBLOCK), 0);
@@ -446,7 +394,7 @@ static void test_a_child_does_not_keep_the_pages(void **state)
 	pid_t child;
 
 	(void)state;
-	pair_open(&pair, "::ffff:127.0.0.1");
+	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	send_runs(&pair, DEST_QP, 2);
 	assert_true(pair.a->lender.is_staging);
@@ -477,6 +425,7 @@ int main(void)
 	    cmocka_unit_test(test_what_is_for_others_never_lies_in_the_ring),
 	    cmocka_unit_test(test_who_follows_has_a_ring_of_his_own),
 	    cmocka_unit_test(test_few_queue_pairs_lend),
+	    cmocka_unit_test(test_no_page_is_written_again_while_windows_are_under_way),
 	    cmocka_unit_test(test_pages_that_are_written_too_early),
 	    cmocka_unit_test(test_a_kernel_that_does_not_lend),
 	    cmocka_unit_test(test_a_socket_that_refuses),

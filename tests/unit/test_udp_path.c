@@ -17,109 +17,35 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 
-#include "link/udp_link.h"
-#include "loopback.h"
-#include "wire/parse.h"
+#include "udp_stream.h"
 
-enum { DEST_QP = 0x050010, OTHER_QP = 0x060010, PAYLOAD = 8, WAIT_MS = 2000 };
-
-/* What has been taken in. */
-struct taken {
-	uint32_t count, psn; /* and the next that is expected */
-	uint16_t port;	     /* of the last */
-	uint8_t traffic_class;
-};
-
-static void take(const struct packet *packet, void *data)
-{
-	struct taken *taken = data;
-	struct wire_packet p;
-
-	assert_int_equal(wire_parse(&p, packet->bth, packet->length), PARSE_OK);
-	assert_int_equal(p.bth.psn, taken->psn++);
-	taken->port = packet->source_port;
-	taken->traffic_class = packet->traffic_class;
-	taken->count++;
-}
-
-struct pair {
-	struct udp_link *a, *b;
-	union ibv_gid to;
-	struct av av;
-	int fd; /* b's */
-	uint32_t sent;
-	struct taken taken;
-};
+enum { PAYLOAD = 8 };
 
 /* To port 4791, or to the near port of DEST_QP. */
-static void pair_open_at(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to,
-			 bool is_near)
+static void open_at(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to,
+		    bool is_near)
 {
-	*pair = (struct pair){
-	    .to = *to,
-	    .av = {.sgid = *from, .dgid = *to, .hop_limit = HOP_LIMIT_DEFAULT, .carrier_max = 999}};
-	assert_int_equal(udp_link_open(0, &pair->a), 0);
-	assert_int_equal(udp_link_open(0, &pair->b), 0);
-	if (is_near) {
-		pair->fd = udp_socket_bind_near(to, loopback, udp_near_port(DEST_QP));
-		udp_link_set_near(pair->a, to);
-	} else {
-		pair->fd = udp_socket_bind(to, loopback, false);
-	}
-	assert_true(pair->fd >= 0);
-}
-
-static void pair_open(struct pair *pair, const union ibv_gid *from, const union ibv_gid *to)
-{
-	pair_open_at(pair, from, to, false);
-}
-
-static void pair_close(struct pair *pair)
-{
+	stream_open(pair, from, to);
+	if (!is_near)
+		return;
 	close(pair->fd);
-	udp_link_close(pair->a);
-	udp_link_close(pair->b);
+	pair->fd = udp_socket_bind_near(to, loopback, udp_near_port(DEST_QP));
+	assert_true(pair->fd >= 0);
+	udp_link_set_near(pair->a, to);
 }
 
-static void stage(struct pair *pair, uint32_t qpn)
+static void stage_one(struct pair *pair, uint32_t qpn)
 {
-	struct outbox *outbox = udp_link_outbox(pair->a);
-	uint8_t payload[PAYLOAD] = {0};
-	struct wire_packet p = {
-	    .bth = {.opcode = TRANSPORT_UC | OP_SEND_ONLY, .dest_qp = qpn, .psn = pair->sent++},
-	    .payload_length = PAYLOAD,
-	};
-	uint8_t *bytes = outbox->reserve(outbox, &pair->av, qpn, BTH_BYTES + PAYLOAD);
-
-	assert_non_null(bytes);
-	wire_pack(bytes, &p);
-	memcpy(bytes + BTH_BYTES, payload, PAYLOAD);
-	outbox->commit(outbox, BTH_BYTES + PAYLOAD);
-}
-
-static void drain(struct pair *pair)
-{
-	while (udp_receive(pair->b, pair->fd, &pair->to, take, &pair->taken))
-		;
+	stage(pair, qpn, PAYLOAD);
 }
 
 /* Packets that leave and arrive one by one. */
 static void send_many(struct pair *pair, uint32_t qpn, int count)
 {
 	while (count--) {
-		stage(pair, qpn);
-		assert_true(udp_link_flush(pair->a));
-		drain(pair);
+		stage_one(pair, qpn);
+		pass(pair);
 	}
-	assert_int_equal(pair->taken.count, pair->sent);
-}
-
-static struct udp_counters counters_of(const struct udp_link *link)
-{
-	struct udp_counters counters;
-
-	udp_link_counters(link, &counters);
-	return counters;
 }
 
 static void who_gets_most(const union ibv_gid *from, const union ibv_gid *to)
@@ -127,7 +53,7 @@ static void who_gets_most(const union ibv_gid *from, const union ibv_gid *to)
 	struct pair pair;
 	uint16_t port;
 
-	pair_open(&pair, from, to);
+	stream_open(&pair, from, to);
 	send_many(&pair, DEST_QP, PATH_HOT - 1);
 	assert_false(udp_is_path_port(pair.taken.port));
 	send_many(&pair, DEST_QP, 1);
@@ -173,7 +99,7 @@ static void near_path(const union ibv_gid *from, const union ibv_gid *to)
 {
 	struct pair pair;
 
-	pair_open_at(&pair, from, to, true);
+	open_at(&pair, from, to, true);
 	send_many(&pair, DEST_QP, PATH_HOT - 1);
 	assert_false(udp_is_path_port(pair.taken.port));
 	send_many(&pair, DEST_QP, PATH_WINDOW);
@@ -196,7 +122,7 @@ static void test_a_path_leads_to_one_port(void **state)
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_HOT);
 	assert_true(udp_is_path_port(pair.taken.port));
 	close(pair.fd);
@@ -221,7 +147,7 @@ static void test_of_ten_who_are_sent_to_equally_none_has_a_path(void **state)
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	for (int i = 0; i < 4 * PATH_WINDOW; i += 10) {
 		send_around(&pair, 10, 1, 10);
 		assert_int_equal(paths_of(&pair), 0);
@@ -235,7 +161,7 @@ static void test_one_path_opens_in_a_window(void **state)
 	struct pair pair;
 	uint16_t port;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_around(&pair, 4, PATH_HOT, PATH_WINDOW - 1);
 	assert_int_equal(paths_of(&pair), 1);
 	/* who goes on with it has his next */
@@ -255,7 +181,7 @@ static void test_nobody_gets_a_path_by_what_others_sent(void **state)
 	const uint32_t alike = DEST_QP + (PATH_CANDIDATES << QPN_SLOT_SHIFT);
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_HOT);
 	pair.av.is_doubted = true;
 	send_many(&pair, DEST_QP, 1);
@@ -272,7 +198,7 @@ static void test_no_path_opens_for_what_goes_again(void **state)
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_HOT - 1);
 	pair.av.is_doubted = true;
 	send_many(&pair, DEST_QP, 10);
@@ -287,7 +213,7 @@ static void test_there_are_no_paths_to_strangers(void **state)
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	pair.av.carrier_max = 0;
 	send_many(&pair, DEST_QP, 3 * PATH_WINDOW);
 	assert_false(udp_is_path_port(pair.taken.port));
@@ -349,17 +275,17 @@ static void test_icrcs_of_a_path_are_right_for_its_identifications(void **state)
 	struct pair pair;
 	int tap;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
 	tap = tap_open();
 	assert_true(tap >= 0);
 	/* single packets, segmented ones, and several runs by one call */
 	for (uint32_t i = 0; i < SENDS; i++) {
 		for (uint32_t k = 0; k <= i % 5; k++)
-			stage(&pair, DEST_QP);
-		stage(&pair, DEST_QP + NEAR_PORTS);
+			stage_one(&pair, DEST_QP);
+		stage_one(&pair, DEST_QP + NEAR_PORTS);
 		assert_true(udp_link_flush(pair.a));
-		drain(&pair);
+		take_all(&pair);
 		sends += check_identifications(tap, size);
 	}
 	assert_true(udp_is_path_port(pair.taken.port));
@@ -375,17 +301,17 @@ static void test_a_receiver_expects_the_next_identification_of_a_path(void **sta
 	const struct udp_receiver *receiver;
 	uint16_t before;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	receiver = &pair.b->receiver;
 	send_many(&pair, DEST_QP, 2);
 	assert_int_equal(receiver->id, 0);
 	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
 	for (uint32_t i = 0; i < 10; i++) {
 		before = receiver->id;
-		stage(&pair, DEST_QP);
-		stage(&pair, DEST_QP);
+		stage_one(&pair, DEST_QP);
+		stage_one(&pair, DEST_QP);
 		assert_true(udp_link_flush(pair.a));
-		drain(&pair);
+		take_all(&pair);
 		assert_int_equal(receiver->id_port, pair.taken.port);
 		assert_int_equal(receiver->id, (uint16_t)(before + 1));
 		assert_int_equal(receiver->id, (uint16_t)(pair.a->paths.latest->way.id - 1));
@@ -398,11 +324,11 @@ static void test_a_path_that_fails_is_given_up_and_nothing_is_lost(void **state)
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
 	assert_true(udp_is_path_port(pair.taken.port));
 	close(pair.fd);
-	stage(&pair, DEST_QP); /* nobody there, and the path is told so */
+	stage_one(&pair, DEST_QP); /* nobody there, and the path is told so */
 	assert_true(udp_link_flush(pair.a));
 	pair.taken.psn = pair.sent;
 	pair.taken.count++;
@@ -442,7 +368,7 @@ static void test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom(void 
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_until_path(&pair);
 	for (int windows = PATH_DOUBT; windows <= 256; windows *= PATH_DOUBT_AGAIN) {
 		send_doubted(&pair);
@@ -470,7 +396,7 @@ static void test_a_path_that_has_worked_endures_what_is_lost_now_and_then(void *
 	struct pair pair;
 	uint16_t port;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, 3 * PATH_WINDOW);
 	port = pair.taken.port;
 	for (int i = 0; i < 10; i++) {
@@ -487,7 +413,7 @@ static void test_a_path_endures_answers_that_come_late(void **state)
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
 	for (int i = 0; i < 100; i++) {
 		for (int k = 0; k <= PATH_ROUNDS; k++, pair.av.rounds++)
@@ -508,7 +434,7 @@ static void test_a_path_that_has_worked_is_left_and_tried_again_soon(void **stat
 {
 	struct pair pair;
 
-	pair_open(&pair, &ipv4_a, &ipv4_b);
+	stream_open(&pair, &ipv4_a, &ipv4_b);
 	send_many(&pair, DEST_QP, PATH_WINDOW);
 	for (int i = 0; i < 3; i++) {
 		send_many(&pair, DEST_QP, 3 * PATH_WINDOW);
@@ -529,7 +455,7 @@ static void terse_receiver(const union ibv_gid *from, const union ibv_gid *to)
 	struct pair pair;
 	int terse;
 
-	pair_open(&pair, from, to);
+	stream_open(&pair, from, to);
 	close(pair.fd);
 	pair.fd = udp_socket_bind(to, loopback, true);
 	assert_true(pair.fd >= 0);
@@ -539,9 +465,9 @@ static void terse_receiver(const union ibv_gid *from, const union ibv_gid *to)
 	pair.av.ecn = IPTOS_ECN_CE;
 	for (int sends = 1; sends <= PACKETS; sends++) {
 		for (int i = 0; i < sends; i++)
-			stage(&pair, DEST_QP);
+			stage_one(&pair, DEST_QP);
 		assert_true(udp_link_flush(pair.a));
-		drain(&pair);
+		take_all(&pair);
 		for (int i = 0; i < sends; i++)
 			assert_int_equal(udp_receive_terse(pair.b, terse, to, from, pair.taken.port,
 							   take, &pair.taken),
@@ -554,7 +480,7 @@ static void terse_receiver(const union ibv_gid *from, const union ibv_gid *to)
 	/* what waits when it becomes as the others, and what follows */
 	for (int sends = 0; sends < 2; sends++) {
 		for (int i = 0; i < PACKETS; i++)
-			stage(&pair, DEST_QP);
+			stage_one(&pair, DEST_QP);
 		assert_true(udp_link_flush(pair.a));
 		if (sends == 0)
 			udp_socket_tell(terse, to);

@@ -90,6 +90,13 @@ static inline bool put(struct udp_link *link, const struct av *av, uint32_t qpn,
 	return true;
 }
 
+static inline void assert_payload(const struct wire_packet *p)
+{
+	for (uint32_t i = 0; i < p->payload_length; i++)
+		if (p->payload[i] != (uint8_t)(p->bth.psn * 7 + i + BTH_BYTES))
+			fail_msg("packet %u differs at byte %u", p->bth.psn, i);
+}
+
 static inline void assert_kept(int index, uint32_t psn, uint32_t payload)
 {
 	struct wire_packet p;
@@ -98,25 +105,31 @@ static inline void assert_kept(int index, uint32_t psn, uint32_t payload)
 	assert_int_equal(wire_parse(&p, kept[index].bytes, kept[index].packet.length), PARSE_OK);
 	assert_int_equal(p.bth.psn, psn);
 	assert_int_equal(p.payload_length, payload);
-	for (uint32_t i = 0; i < payload; i++)
-		if (p.payload[i] != (uint8_t)(psn * 7 + i + BTH_BYTES))
-			fail_msg("packet %u differs at byte %u", psn, i);
+	assert_payload(&p);
 }
+
+/* What has been taken in of a stream (udp_stream.h). */
+struct taken {
+	uint32_t count, psn; /* and the next that is expected */
+	bool is_sparse;	     /* some may be missing */
+	uint16_t port;	     /* of the last */
+	uint8_t traffic_class;
+};
 
 struct pair {
 	struct udp_link *a, *b;
 	union ibv_gid from, to;
 	struct av av;
-	int fd; /* b's */
+	int fd;	       /* b's */
+	uint32_t sent; /* packets of a stream */
+	struct taken taken;
 };
 
 static inline void pair_open_on(struct pair *pair, const union ibv_gid *from,
 				const union ibv_gid *to, uint32_t ifindex)
 {
 	kept_count = 0;
-	pair->from = *from;
-	pair->to = *to;
-	pair->av = av_between(from, to);
+	*pair = (struct pair){.from = *from, .to = *to, .av = av_between(from, to)};
 	assert_int_equal(udp_link_open(LANE - 1, &pair->a), 0);
 	assert_int_equal(udp_link_open(LANE, &pair->b), 0);
 	pair->fd = udp_socket_bind(to, ifindex, false);
