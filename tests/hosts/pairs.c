@@ -13,7 +13,8 @@
  * of its parent's sockets, and is a pair with a process of the second host that waits for it, also
  * when its parent is done. What is `long` is a stream of 60 KiB each, until the senders lend their
  * pages (link/udp_lend.c); then the receivers are stopped now and again, for so long that all that
- * may be under way waits for them, and what is asked for again goes again.
+ * may be under way waits for them, and what is asked for again goes again. So does what is lost,
+ * where the line loses something; behind that they lend again.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -200,10 +201,16 @@ static bool has_path(const struct udp_paths *paths)
 	return false;
 }
 
-/* An older kernel never does, and then the stream is as any other. */
-static bool lends(const struct udp_lender *lender)
+/* Since the last look: the stage moves on behind what was lent. An older kernel never does, and
+ * then the stream is as any other. */
+static bool lends(const struct udp_link *link)
 {
-	return !udp_kernel_lends() || (lender->is_staging && !lender->is_off);
+	static const uint8_t *stage;
+	const uint8_t *before = stage;
+
+	stage = link->stage;
+	return !udp_kernel_lends() ||
+	       (link->lender.is_staging && !link->lender.is_off && stage != before);
 }
 
 static void look_at_sockets(void)
@@ -215,7 +222,7 @@ static void look_at_sockets(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* this is no verb */
 	lane_lock(lane);
 	if (is_long)
-		pair->has_sockets[side] = side == FAR || lends(&lane->link->lender);
+		pair->has_sockets[side] = side == FAR || lends(lane->link);
 	else
 		pair->has_sockets[side] = lane->inlet.parent && has_path(&lane->link->paths);
 	lane_unlock(lane);

@@ -49,6 +49,15 @@ one_packet_each() {
 
 # lose PERCENT: each host loses so many of the RoCE packets that come in, each on its own
 lose() {
+	lose_by "random mod 1000 < $(($1 * 10))"
+}
+
+# lose_one_of NUMBER: so far apart that what is done where nothing was lost lately goes on
+lose_one_of() {
+	lose_by "inc mod $1 == 0"
+}
+
+lose_by() { # lose_by NUMGEN
 	local in
 	one_packet_each
 	for in in "$in_a" "$in_b"; do
@@ -56,7 +65,7 @@ lose() {
 			table inet lossy {
 				chain come {
 					type filter hook prerouting priority raw; policy accept;
-					udp dport 4791 numgen random mod 1000 < $(($1 * 10)) counter drop
+					udp dport 4791 numgen $1 counter drop
 				}
 			}
 		NFT
