@@ -214,11 +214,19 @@ static bool take(struct cq *cq, const struct cqe *cqe)
 	return place;
 }
 
+uint32_t cq_room(const struct cq *cq)
+{
+	uint32_t count = count_locked(cq);
+	uint32_t capacity = atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+
+	if (atomic_load_explicit(&cq->moderate_ns, memory_order_relaxed) || count > capacity)
+		return 0;
+	return capacity - count;
+}
+
 bool cq_has_room(const struct cq *cq, uint32_t count)
 {
-	return !atomic_load_explicit(&cq->moderate_ns, memory_order_relaxed) &&
-	       count_locked(cq) + count <=
-		   atomic_load_explicit(&cq->capacity, memory_order_relaxed);
+	return cq_room(cq) >= count;
 }
 
 /* Whether what was just added raises the event now. With the lock held. */
@@ -250,20 +258,23 @@ static struct cqe *next_place(struct cq *cq)
 {
 	if (!count_locked(cq))
 		cq->head = 0; /* in the cache, as one of the last that was used */
-	return &cq->ring[ring_index(cq, count_locked(cq))];
+	return cq_row_at(cq, 0);
 }
 
-void cq_added(struct cq *cq, const struct cqe *cqe, bool is_solicited)
+/* Of completions that are there by now, with the lock, which it gives up. */
+static void end_adding(struct cq *cq, bool is_event)
 {
-	bool is_event;
-
-	set_count(cq, count_locked(cq) + 1);
-	is_event = is_event_due(cq, cqe, is_solicited);
 	if (is_event)
 		disarm(cq);
 	spin_unlock(&cq->lock);
 	if (is_event)
 		raise_event(cq);
+}
+
+void cq_added(struct cq *cq, const struct cqe *cqe, bool is_solicited)
+{
+	set_count(cq, count_locked(cq) + 1);
+	end_adding(cq, is_event_due(cq, cqe, is_solicited));
 }
 
 int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited)
@@ -292,6 +303,34 @@ struct cqe *cq_add(struct cq *cq)
 		return next_place(cq);
 	spin_unlock(&cq->lock);
 	return NULL;
+}
+
+uint32_t cq_add_row(struct cq *cq, uint32_t count)
+{
+	uint32_t room;
+
+	spin_lock(&cq->lock);
+	room = is_overrun(cq) ? 0 : cq->capacity - count_locked(cq);
+	if (!room)
+		spin_unlock(&cq->lock);
+	else if (!count_locked(cq))
+		cq->head = 0;
+	return count < room ? count : room;
+}
+
+struct cqe *cq_row_at(struct cq *cq, uint32_t index)
+{
+	return &cq->ring[ring_index(cq, count_locked(cq) + index)];
+}
+
+void cq_added_row(struct cq *cq, uint32_t count, bool is_solicited)
+{
+	bool is_event = false;
+
+	for (uint32_t i = 0; i < count && !is_event && cq->arm != CQ_NOT_ARMED; i++)
+		is_event = is_event_due(cq, cq_row_at(cq, i), is_solicited);
+	set_count(cq, count_locked(cq) + count);
+	end_adding(cq, is_event);
 }
 
 int cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited, uint64_t now)

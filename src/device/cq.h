@@ -90,6 +90,12 @@ int cq_push_cqe(struct cq *cq, const struct cqe *cqe, bool is_solicited);
 struct cqe *cq_add(struct cq *cq);
 void cq_added(struct cq *cq, const struct cqe *cqe, bool is_solicited);
 
+/* The same for several: for how many of `count` there is room (for none: without the lock), where
+ * each of those stands, and that they are there. */
+uint32_t cq_add_row(struct cq *cq, uint32_t count);
+struct cqe *cq_row_at(struct cq *cq, uint32_t index);
+void cq_added_row(struct cq *cq, uint32_t count, bool is_solicited);
+
 /* A success, each field. */
 static inline void wc_fill(struct ibv_wc *wc, uint64_t wr_id, enum ibv_wc_opcode opcode,
 			   uint32_t length, uint32_t qpn)
@@ -193,8 +199,9 @@ static inline bool cq_is_empty(const struct cq *cq)
 	       !atomic_load_explicit(&cq->is_overrun, memory_order_relaxed);
 }
 
-/* Whether `count` more find room, as far as one can tell without the lock; and none of them makes
- * the event wait for a time, which the QPs would have to be told (cq_moderate()). */
+/* For how many more there is room, as far as one can tell without the lock; none where they might
+ * make the event wait for a time, which the QPs would have to be told (cq_moderate()). */
+uint32_t cq_room(const struct cq *cq);
 bool cq_has_room(const struct cq *cq, uint32_t count);
 
 static inline uint64_t cq_event_at(const struct cq *cq)

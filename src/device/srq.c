@@ -68,11 +68,6 @@ static uint32_t tail_of(const struct recv_queue *queue)
 	return atomic_load_explicit(&queue->tail, memory_order_acquire);
 }
 
-static uint32_t count_of(const struct recv_queue *queue)
-{
-	return tail_of(queue) - head_of(queue);
-}
-
 static void set_head(struct recv_queue *queue, uint32_t head)
 {
 	atomic_store_explicit(&queue->head, head, memory_order_release);
@@ -92,7 +87,7 @@ ASIDE static int refuse_elements(const struct recv_queue *queue, const struct ib
 ASIDE static int refuse_full(const struct recv_queue *queue, const struct ibv_recv_wr *wr)
 {
 	return refuse(REASON_RECV_QUEUE_FULL, "wr_id %#llx finds %u work requests posted",
-		      (unsigned long long)wr->wr_id, count_of(queue));
+		      (unsigned long long)wr->wr_id, recv_queue_count(queue));
 }
 
 static void fill(struct recv_wqe *wqe, const struct ibv_recv_wr *wr)
@@ -145,12 +140,27 @@ int recv_queue_post(struct recv_queue *queue, struct ibv_recv_wr *wr, struct ibv
 
 const struct recv_wqe *recv_queue_first(const struct recv_queue *queue)
 {
-	return count_of(queue) ? wqe_at(queue, head_of(queue)) : NULL;
+	return recv_queue_count(queue) ? wqe_at(queue, head_of(queue)) : NULL;
 }
 
 void recv_queue_drop(struct recv_queue *queue)
 {
-	set_head(queue, head_of(queue) + 1);
+	recv_queue_pass(queue, 1);
+}
+
+uint32_t recv_queue_count(const struct recv_queue *queue)
+{
+	return tail_of(queue) - head_of(queue);
+}
+
+const struct recv_wqe *recv_queue_at(const struct recv_queue *queue, uint32_t index)
+{
+	return wqe_at(queue, head_of(queue) + index);
+}
+
+void recv_queue_pass(struct recv_queue *queue, uint32_t count)
+{
+	set_head(queue, head_of(queue) + count);
 }
 
 static int take_locked(struct recv_queue *queue, struct recv_wqe *wqe)
@@ -190,7 +200,7 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 	if (recv_queue_init(&new, queue->pd, queue->type, max_wr, queue->max_sge))
 		return refuse(REASON_NO_MEMORY, "for %u receive work requests", max_wr);
 	spin_lock(&queue->lock);
-	count = count_of(queue);
+	count = recv_queue_count(queue);
 	if (count > new.max_wr) {
 		spin_unlock(&queue->lock);
 		recv_queue_fini(&new);
@@ -427,7 +437,7 @@ int srq_take(struct srq *srq, struct recv_wqe *wqe)
 
 	spin_lock(&srq->queue.lock);
 	ret = take_locked(&srq->queue, wqe);
-	if (!ret && count_of(&srq->queue) < srq->limit) {
+	if (!ret && recv_queue_count(&srq->queue) < srq->limit) {
 		srq->limit = 0;
 		is_below = true;
 	}

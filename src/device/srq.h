@@ -70,6 +70,11 @@ void recv_queue_clear(struct recv_queue *queue);
 const struct recv_wqe *recv_queue_first(const struct recv_queue *queue);
 void recv_queue_drop(struct recv_queue *queue);
 
+/* The same of several: how many there are, one of those, and that the first `count` are taken. */
+uint32_t recv_queue_count(const struct recv_queue *queue);
+const struct recv_wqe *recv_queue_at(const struct recv_queue *queue, uint32_t index);
+void recv_queue_pass(struct recv_queue *queue, uint32_t count);
+
 /* Takes the oldest into `wqe` (room for MAX_SGE elements). 0, or -ENOENT when empty. */
 int recv_queue_take(struct recv_queue *queue, struct recv_wqe *wqe);
 

@@ -217,7 +217,7 @@ static bool goes_on(const struct splitting *s, const uint8_t *bytes, uint32_t le
 	       !memcmp(bytes, first->bth, BTH_PSN_AT) && bth_psn(bytes) == psn_next(bth_psn(last));
 }
 
-/* The middle of a message leaves by the train: it costs its receiver half as much. */
+/* What comes in rows leaves by the train: it costs its receiver half as much. */
 static void add(struct splitting *s, const uint8_t *bytes, uint32_t length, uint32_t segment)
 {
 	if (goes_on(s, bytes, length)) {
@@ -228,7 +228,7 @@ static void add(struct splitting *s, const uint8_t *bytes, uint32_t length, uint
 	s->packet.bth = bytes;
 	s->packet.length = length;
 	s->packet.stride = segment;
-	if (!opcode_is_middle(bytes[0]))
+	if (!opcode_comes_in_rows(bytes[0]))
 		pass_on(s);
 }
 

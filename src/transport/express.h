@@ -29,6 +29,7 @@
 struct adapter;
 struct cq_taking;
 struct qp;
+struct recv_wqe;
 struct responder;
 struct send_queue;
 struct send_wqe;
@@ -167,7 +168,7 @@ struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_
 				  struct outbox *outbox, bool *has_answered);
 
 /* A QP that takes messages into receives of its own; where the next one of one element goes, NULL
- * if there is no room; and that it is there. */
+ * if there is no room, and where it would go of any receive; and that it is there. */
 struct express_arrival {
 	uint32_t length;
 	__be32 imm;
@@ -176,6 +177,7 @@ struct express_arrival {
 
 bool express_receives(const struct qp *qp);
 char *express_find_room(struct qp *qp, uint32_t length);
+char *express_room_of(struct qp *qp, const struct recv_wqe *recv, uint32_t length);
 void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
 			      struct cq_taking *taking, uint64_t now);
 

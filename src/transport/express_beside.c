@@ -134,7 +134,12 @@ char *express_find_room(struct qp *qp, uint32_t length)
 {
 	const struct recv_wqe *recv = recv_queue_first(&qp->rq);
 
-	if (!recv || !recv->num_sge || recv->sge[0].length < length || recv->length < length)
+	return recv ? express_room_of(qp, recv, length) : NULL;
+}
+
+char *express_room_of(struct qp *qp, const struct recv_wqe *recv, uint32_t length)
+{
+	if (!recv->num_sge || recv->sge[0].length < length || recv->length < length)
 		return NULL;
 	return mr_place(qp->adapter, &qp->adapter->mr_memos[qp->lane].receives, qp->pd,
 			recv->sge[0].lkey, recv->sge[0].addr, length, IBV_ACCESS_LOCAL_WRITE);

@@ -25,7 +25,7 @@ struct packet {
 	uint16_t source_port; /* UDP, host order */
 	uint8_t lane;	      /* the lane that took it in: multicast is given to its own QPs only */
 	/* So many lie behind it, each `stride` bytes behind the one before, that differ from it in
-	 * their PSNs, each one more, and in their payload alone: of the middle of a message. */
+	 * their PSNs, each one more, and in their payload alone: opcode_comes_in_rows(). */
 	uint32_t more, stride;
 };
 

@@ -26,7 +26,7 @@ static bool is_plain(const struct packet *packet, uint8_t flags)
 	return !(bth[1] & ~(MIGREQ | flags)) && !bth[4] && !congestion_is_marked(packet);
 }
 
-static bool is_send(const struct packet *packet)
+bool plain_is_send(const struct packet *packet)
 {
 	const uint8_t *bth = packet->bth;
 
@@ -79,7 +79,7 @@ static bool take_ack(struct qp *qp, const struct packet *packet, uint64_t now)
 
 struct qp *plain_take(struct adapter *adapter, const struct packet *packet, uint64_t now)
 {
-	bool has_message = is_send(packet);
+	bool has_message = plain_is_send(packet);
 	struct qp *qp;
 
 	if (!has_message && !is_ack(packet))

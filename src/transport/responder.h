@@ -256,6 +256,10 @@ bool response_acknowledge(struct qp *qp, uint8_t syndrome, uint32_t psn, struct 
 struct qp *middle_take(struct adapter *adapter, const struct packet *packet, uint64_t now,
 		       uint32_t *taken);
 
+/* shorts_take.c: the same of short SENDs. */
+struct qp *shorts_take(struct adapter *adapter, const struct packet *packet, uint64_t now,
+		       uint32_t *taken);
+
 /* burst.c: the middle of a READ, of `most` packets at most. How many, 0 if one goes by itself. */
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 		       struct outbox *outbox);

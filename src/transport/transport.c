@@ -445,6 +445,21 @@ static struct qp *receive_single(struct adapter *adapter, const struct packet *p
 	return qp;
 }
 
+static struct qp *receive_alone(struct adapter *adapter, const struct packet *packet, uint64_t now,
+				struct outbox *outbox)
+{
+	struct qp *qp = plain_take(adapter, packet, now);
+
+	return qp ? qp : receive_single(adapter, packet, now, outbox);
+}
+
+static struct qp *take_together(struct adapter *adapter, const struct packet *packet, uint64_t now,
+				uint32_t *taken)
+{
+	return opcode_is_middle(packet->bth[0]) ? middle_take(adapter, packet, now, taken)
+						: shorts_take(adapter, packet, now, taken);
+}
+
 /* What is not taken together goes one by one. */
 static struct qp *receive_train(struct adapter *adapter, const struct packet *packet, uint64_t now,
 				struct outbox *outbox)
@@ -454,11 +469,11 @@ static struct qp *receive_train(struct adapter *adapter, const struct packet *pa
 	struct qp *qp;
 
 	do {
-		qp = middle_take(adapter, &rest, now, &taken);
+		qp = take_together(adapter, &rest, now, &taken);
 		if (qp)
 			continue;
 		single = packet_single(&rest);
-		qp = receive_single(adapter, &single, now, outbox);
+		qp = receive_alone(adapter, &single, now, outbox);
 		taken = 1;
 	} while (packet_pass(&rest, taken));
 	return qp;
@@ -467,16 +482,13 @@ static struct qp *receive_train(struct adapter *adapter, const struct packet *pa
 struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 			     struct outbox *outbox)
 {
-	struct qp *qp;
-
 	if (packet->is_express)
 		return receive_express(adapter, packet, now, outbox);
 	if (packet->length < BTH_BYTES)
 		return receive_single(adapter, packet, now, outbox);
-	if (opcode_is_middle(packet->bth[0]))
+	if (packet->more || opcode_is_middle(packet->bth[0]))
 		return receive_train(adapter, packet, now, outbox);
-	qp = plain_take(adapter, packet, now);
-	return qp ? qp : receive_single(adapter, packet, now, outbox);
+	return receive_alone(adapter, packet, now, outbox);
 }
 
 void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,

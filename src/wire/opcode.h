@@ -139,4 +139,10 @@ static inline bool opcode_is_middle(uint8_t opcode)
 	       opcode == (TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE);
 }
 
+/* What mostly comes many in a row, alike but for PSN and payload: such, and short messages. */
+static inline bool opcode_comes_in_rows(uint8_t opcode)
+{
+	return opcode_is_middle(opcode) || opcode == (TRANSPORT_RC | OP_SEND_ONLY);
+}
+
 #endif

@@ -347,7 +347,7 @@ static bool goes_on(const struct parcel *last, const struct parcel *next)
 	       bth_psn(next->bytes) == psn_next(bth_psn(last->bytes));
 }
 
-/* With those behind it, as far as they are the middle of one message: as a link has them. The last
+/* With those behind it, as far as they come in rows: as a link has them. The last
  * of them. */
 static struct parcel *couple(struct node *node, struct parcel *parcel, struct packet *packet,
 			     uint32_t *most)
@@ -356,7 +356,7 @@ static struct parcel *couple(struct node *node, struct parcel *parcel, struct pa
 	static uint8_t bytes[TRAIN][STRIDE];
 	struct parcel *last = parcel;
 
-	if (packet->is_express || !opcode_is_middle(packet->bth[0]) || !goes_on(last, node->rx))
+	if (packet->is_express || !opcode_comes_in_rows(packet->bth[0]) || !goes_on(last, node->rx))
 		return last;
 	memcpy(bytes[0], last->bytes, last->length);
 	packet->bth = bytes[0];

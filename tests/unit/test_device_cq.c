@@ -192,6 +192,101 @@ static void it_tells_as_well(void **state)
 	cq_destroy(cq);
 }
 
+/* ---- several in one go ---- */
+
+/* As many as there is room for. */
+static uint32_t add_row(struct cq *cq, uint64_t wr_id, uint32_t count, bool is_solicited)
+{
+	uint32_t room = cq_add_row(cq, count);
+
+	for (uint32_t i = 0; i < room; i++) {
+		struct cqe *cqe = cq_row_at(cq, i);
+
+		cqe_begin(cqe, (wr_id + i) * 10);
+		wc_fill(&cqe->wc, wr_id + i, IBV_WC_RECV, 100, 7);
+	}
+	if (room)
+		cq_added_row(cq, room, is_solicited);
+	return room;
+}
+
+static void a_row_stands_around_the_ring_as_others_do(void **state)
+{
+	struct cq *cq = cq_new(5);
+	uint64_t added = 0, polled = 0;
+	struct cqe cqe;
+
+	for (uint32_t round = 0; round < 50; round++) {
+		assert_int_equal(push(cq, added++, 7), 0);
+		assert_int_equal(add_row(cq, added, 1 + round % 4, false), 1 + round % 4);
+		added += 1 + round % 4;
+		for (; polled < added; polled++) {
+			assert_int_equal(cq_poll_one(cq, &cqe), 0);
+			assert_int_equal(cqe.wc.wr_id, polled);
+			assert_int_equal(cqe.timestamp, polled * 10);
+		}
+	}
+	cq_destroy(cq);
+}
+
+static void a_row_ends_where_the_room_does(void **state)
+{
+	struct cq *cq = cq_new(4);
+	struct ibv_wc wc[4];
+
+	assert_int_equal(cq_room(cq), 4);
+	assert_int_equal(push(cq, 1, 7), 0);
+	assert_int_equal(cq_room(cq), 3);
+	assert_int_equal(add_row(cq, 2, 9, false), 3);
+	assert_int_equal(add_row(cq, 5, 1, false), 0);
+	assert_int_equal(cq_room(cq), 0);
+	assert_int_equal(cq_poll(cq, 4, wc), 4);
+	assert_int_equal(wc[3].wr_id, 4);
+	assert_int_equal(add_row(cq, 5, 4, false), 4);
+	assert_int_equal(push(cq, 9, 7), -EOVERFLOW);
+	assert_int_equal(cq_poll(cq, 4, wc), 4);
+	assert_int_equal(add_row(cq, 9, 1, false), 0); /* in error */
+	cq_destroy(cq);
+}
+
+static void a_row_tells_once_and_of_what_is_asked_for(void **state)
+{
+	struct cq *cq = cq_new(64);
+
+	add_row(cq, 1, 3, true);
+	assert_int_equal(fixture_cq_events, 0);
+	cq_arm(cq, true);
+	add_row(cq, 4, 3, false);
+	assert_int_equal(fixture_cq_events, 0);
+	add_row(cq, 7, 3, true);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_arm(cq, false);
+	add_row(cq, 10, 3, false);
+	assert_int_equal(fixture_cq_events, 2);
+	add_row(cq, 13, 3, false);
+	assert_int_equal(fixture_cq_events, 2);
+	cq_destroy(cq);
+}
+
+static void a_moderated_cq_counts_each_of_a_row(void **state)
+{
+	struct cq *cq = cq_new(64);
+
+	cq_moderate(cq, 5, 0);
+	assert_int_equal(cq_room(cq), 64);
+	cq_arm(cq, false);
+	add_row(cq, 1, 4, false);
+	assert_int_equal(fixture_cq_events, 0);
+	add_row(cq, 5, 4, false);
+	assert_int_equal(fixture_cq_events, 1);
+	cq_arm(cq, false);
+	add_row(cq, 9, 4, false); /* none of those before */
+	assert_int_equal(fixture_cq_events, 1);
+	cq_moderate(cq, 5, 10);
+	assert_int_equal(cq_room(cq), 0); /* for what nobody would look at in time */
+	cq_destroy(cq);
+}
+
 /* ---- moderation ---- */
 
 static void push_at(struct cq *cq, uint64_t now)
@@ -396,6 +491,10 @@ int main(void)
 	    TEST(each_field_is_filled_in),
 	    TEST(where_there_is_no_room_nothing_is_filled_in),
 	    TEST(it_tells_as_well),
+	    TEST(a_row_stands_around_the_ring_as_others_do),
+	    TEST(a_row_ends_where_the_room_does),
+	    TEST(a_row_tells_once_and_of_what_is_asked_for),
+	    TEST(a_moderated_cq_counts_each_of_a_row),
 	    TEST(a_moderated_cq_tells_of_so_many),
 	    TEST(a_moderated_cq_tells_when_the_oldest_has_waited),
 	    TEST(errors_are_not_held_back),

@@ -560,6 +560,20 @@ static void test_what_differs_is_delivered_apart(void **state)
 	pair_close(&pair);
 }
 
+/* Each of those asks for an ACK, but for one. */
+static void test_short_messages_are_delivered_together(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	for (uint32_t psn = 0; psn < 20; psn++)
+		put_as(&pair, psn < 15 ? OP_SEND_ONLY : OP_SEND_LAST, psn, psn != 9);
+	expect_trains(&pair, (const uint32_t[]){9, 1, 5, 1, 1, 1, 1, 1}, 8);
+	for (int psn = 0; psn < 20; psn++)
+		assert_kept(psn, psn, 1024);
+	pair_close(&pair);
+}
+
 /* The sum of one is wrong, and so is its ICRC. */
 static void test_one_that_is_not_sound_is_missing(void **state)
 {
@@ -631,6 +645,7 @@ int main(void)
 	    cmocka_unit_test(test_packets_to_ours_are_filled_up_to_the_length_of_a_run),
 	    cmocka_unit_test(test_messages_to_ours_are_one_run_wherever_it_begins),
 	    cmocka_unit_test(test_the_middle_of_a_message_is_delivered_together),
+	    cmocka_unit_test(test_short_messages_are_delivered_together),
 	    cmocka_unit_test(test_what_differs_is_delivered_apart),
 	    cmocka_unit_test(test_one_that_is_not_sound_is_missing),
 	    cmocka_unit_test(test_filled_ones_are_delivered_together_too),
