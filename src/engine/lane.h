@@ -23,11 +23,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 #include <urcu/list.h>
 
+#include "base/lines.h"
 #include "base/timer.h"
 #include "engine/allowances.h"
 #include "engine/inlet.h"
@@ -49,7 +51,8 @@ struct parcel;
 struct qp;
 struct udp_link;
 
-/* A QP's place on its lane. */
+/* A QP's place on its lane. What a message that leaves looks at comes first, in the two cache lines
+ * that are asked for ahead. */
 struct seat {
 	struct lane *lane;
 	struct qp *qp;
@@ -63,6 +66,8 @@ struct seat {
 	 * NULL: as any others */
 	const struct packet *from;
 	unsigned long from_changes;
+	/* whose message came after the last one of this: never looked at, it may be gone */
+	struct express_lines ahead;
 	struct channel *way;
 	unsigned long way_changes;
 	/* the QP of this lane that it is connected to, as it was found at so many changes; no
@@ -71,9 +76,11 @@ struct seat {
 	struct qp *peer;
 	unsigned long peer_changes;
 	struct timer timer;
-	/* whose message came after the last one of this: never looked at, it may be gone */
-	struct express_lines ahead;
 };
+
+_Static_assert(offsetof(struct seat, ahead) == CACHE_LINE &&
+		   offsetof(struct seat, peer) <= EXPRESS_HOST_BYTES,
+	       "all of it is asked for");
 
 /* Messages that reached other processes' memory one right after another (reachable.c). */
 struct stream {

@@ -334,7 +334,7 @@ void express_fetch_lines(const struct express_lines *lines)
 {
 	if (!lines->qp)
 		return;
-	fetch(lines->host, 0, 2 * CACHE_LINE);
+	fetch(lines->host, 0, EXPRESS_HOST_BYTES);
 	fetch_first(lines->qp, 0);
 	fetch(lines->qp, QP_HOT, QP_HOT_END);
 	fetch_first(lines->requester, 0);

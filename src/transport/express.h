@@ -114,8 +114,11 @@ void express_keep_plain(struct qp *qp, const struct ibv_send_wr *wr);
 
 /*
  * Where what the next message of a QP looks at is, to be asked for ahead of its turn: with many
- * queue pairs it was pushed out of the caches since the last.
+ * queue pairs it was pushed out of the caches since the last. Of `host`, the host's own, that is
+ * what comes first.
  */
+enum { EXPRESS_HOST_BYTES = 128 };
+
 struct express_lines {
 	const char *host, *qp, *requester, *responder, *wqe;
 };
