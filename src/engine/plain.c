@@ -35,16 +35,19 @@ static void unready(struct lane *lane, struct seat *seat)
 		lane_make_ready(lane, seat);
 }
 
-/* The peer waits for it: the clock has time until it has left. */
-static void leave(struct lane *lane, struct seat *seat)
+/* The peer waits for it: all else has time until it has left, the clock too. */
+static void leave(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
 {
 	uint64_t now;
 
 	lane_flush(lane, lane->clock);
 	now = lane_now();
-	plain_sent(seat->qp, now);
+	plain_sent(seat->qp, wr, now);
+	unready(lane, seat);
 	lane_retime(lane, seat->qp);
 	lane->clock = now;
+	lane->is_answering_later = false;
+	atomic_fetch_add_explicit(&lane->posts, 1, memory_order_relaxed);
 	atomic_store_explicit(&lane->seen_sends, udp_link_sends(lane->link), memory_order_relaxed);
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
 }
@@ -53,10 +56,7 @@ static bool post(struct lane *lane, struct seat *seat, const struct ibv_send_wr 
 {
 	if (!plain_post(seat->qp, wr, samehost_outbox(lane->samehost)))
 		return false;
-	atomic_fetch_add_explicit(&lane->posts, 1, memory_order_relaxed);
-	lane->is_answering_later = false;
-	unready(lane, seat);
-	leave(lane, seat);
+	leave(lane, seat, wr);
 	return true;
 }
 

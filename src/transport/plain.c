@@ -168,15 +168,20 @@ static void advance(struct qp *qp, struct send_wqe *wqe)
 {
 	struct requester *requester = qp->requester;
 
-	qp->sq.next++;
 	wqe->first_psn = wqe->last_psn = requester->end;
 	wqe->flight = WQE_STARTED;
 	requester->psn = requester->end = requester->packets_end = psn_next(requester->end);
 	requester->current++;
 	requester->since_ack_req = 0;
-	requester->is_unasked = false;
-	requester->is_untimed = true;
+	requester->is_unasked = requester->is_untimed = false;
 	requester->large_end = wqe->length > WINDOW_SMALL_BYTES ? requester->end : requester->una;
+}
+
+/* What waits for its answer begins to. */
+static void await_answer(struct qp *qp, uint64_t now)
+{
+	retry_start_timer(qp, now);
+	probe_asked(qp, psn_add(qp->requester->psn, -1), now);
 }
 
 static bool send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
@@ -191,8 +196,8 @@ static bool send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 	} else if (!responder_answer(qp, outbox) || !put(qp, wr, wqe, &wire, outbox)) {
 		return false;
 	}
-	express_keep(qp, wr, length, wqe);
-	advance(qp, wqe);
+	wqe->length = length;
+	qp->sq.next++;
 	return true;
 }
 
@@ -208,13 +213,11 @@ WHOLE bool plain_post(struct qp *qp, const struct ibv_send_wr *wr, struct outbox
 	return is_sent;
 }
 
-void plain_sent(struct qp *qp, uint64_t now)
+void plain_sent(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now)
 {
-	struct requester *requester = qp->requester;
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->requester->current);
 
-	if (!requester->is_untimed || requester->una == requester->end)
-		return;
-	requester->is_untimed = false;
-	retry_start_timer(qp, now);
-	probe_asked(qp, psn_add(requester->psn, -1), now);
+	express_keep(qp, wr, (uint32_t)wqe->length, wqe);
+	advance(qp, wqe);
+	await_answer(qp, now);
 }

@@ -26,13 +26,15 @@ struct qp;
 bool plain_may(const struct qp *qp);
 
 /*
- * Posts and sends it; false if that is the general path's. So it is with what is in flight already:
- * a stream does better in turns, where what was posted meanwhile leaves together.
+ * Posts it, and puts its packet into the outbox; false if that is the general path's. So it is with
+ * what is in flight already: a stream does better in turns, where what was posted meanwhile leaves
+ * together. Then, before anybody else gets the lane's lock, plain_sent().
  */
 bool plain_post(struct qp *qp, const struct ibv_send_wr *wr, struct outbox *outbox);
 
-/* It has left, and this is the time: what waits for its answer begins to. */
-void plain_sent(struct qp *qp, uint64_t now);
+/* The packet has left, for which the peer waits, and this is the time: now the work request is
+ * written down, in case it has to go again, and what waits for its answer begins to. */
+void plain_sent(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now);
 
 /* A packet of at least a BTH. Whether it is a SEND of these, by itself; and such or an ACK taken
  * in: its QP, NULL if it is not of these. */

@@ -618,9 +618,8 @@ static struct ibv_send_wr *post_plainly(struct endpoint *end, struct ibv_send_wr
 	struct world *world = end->world;
 	uint32_t before = end->qp->requester->psn;
 
-	while (wr && VERB("post", plain_post(end->qp, wr, &end->node->out.outbox)))
-		wr = wr->next;
-	plain_sent(end->qp, world->now);
+	for (; wr && VERB("post", plain_post(end->qp, wr, &end->node->out.outbox)); wr = wr->next)
+		plain_sent(end->qp, wr, world->now);
 	world->stats.plain += psn_into(end->qp->requester->psn, before);
 	node_wake(end->node, 100); /* for the timers */
 	return wr;

@@ -47,7 +47,8 @@ static bool post(struct side *side, struct ibv_send_wr *wr)
 {
 	bool is_sent = plain_post(side->qp, wr, &side->outbox);
 
-	plain_sent(side->qp, side->pair->now);
+	if (is_sent)
+		plain_sent(side->qp, wr, side->pair->now);
 	return is_sent;
 }
 
