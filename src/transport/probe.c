@@ -7,7 +7,11 @@
 #include "device/adapter.h"
 #include "transport/requester.h"
 
-enum { PROBES_MAX = 2 };
+enum {
+	PROBES_MAX = 2,
+	KNOWN = 64, /* round trips: from then on it takes, */
+	ALONE = 8,  /* of packets that go alone, one in so many to know more */
+};
 
 /* A peer that sleeps takes this long to wake up on a busy machine. */
 static const uint64_t PROBE_LEAST_NS = 1000000;
@@ -42,6 +46,15 @@ static bool may_time(const struct requester *requester, uint32_t psn)
 			    window_is_long(window) ? window->packets / RTT_TIMED : UINT32_MAX);
 }
 
+/* One that is all there is under way, as in a ping-pong, says nothing about the window, and the
+ * answer to it waits for what a sample takes. */
+static bool is_worth_timing(const struct requester *requester, uint32_t psn)
+{
+	bool is_alone = psn == requester->una && requester->psn == psn_next(psn);
+
+	return !is_alone || requester->probe.rtt.samples < KNOWN || psn % ALONE == 0;
+}
+
 /* With this packet, and without what follows it in a READ. */
 static uint32_t ahead_of(const struct requester *requester, uint32_t psn)
 {
@@ -61,6 +74,7 @@ void probe_asked(struct qp *qp, uint32_t first, uint64_t now)
 	probe->until = requester->psn;
 	/* what goes again says nothing about the time */
 	if (requester->psn == requester->end && may_time(requester, first) &&
+	    is_worth_timing(requester, first) &&
 	    (!probe->goes_again || psn_compare(requester->psn, probe->again) > 0))
 		rtt_time(&probe->rtt, (struct timed){.since = now,
 						     .psn = psn_next(first),

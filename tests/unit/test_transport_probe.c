@@ -157,6 +157,33 @@ static void an_ack_of_before_it_left_says_nothing_about_the_time(void **state)
 
 /* What left while the one before was still to be answered, or while the way was doubted, is
  * answered in a round that began then. */
+static void write_alone(struct pair *pair, uint32_t count)
+{
+	while (count--) {
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 8);
+		pair_run(pair);
+		side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	}
+}
+
+static void of_what_goes_alone_one_in_eight_is_timed_once_the_round_trip_is_known(void **state)
+{
+	struct pair *pair = *state;
+	const struct rtt *rtt = &pair->a.qp->requester->probe.rtt;
+
+	write_alone(pair, 64);
+	assert_int_equal(rtt->samples, 64);
+	write_alone(pair, 80);
+	assert_int_equal(rtt->samples, 64 + 10);
+	/* and always of two */
+	for (uint32_t i = 1; i <= 8; i++) {
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, 1, 0, 2048);
+		pair_run(pair);
+		side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+		assert_int_equal(rtt->samples, 64 + 10 + i);
+	}
+}
+
 static void a_round_ends_when_all_before_it_is_answered(void **state)
 {
 	struct pair *pair = *state;
@@ -381,6 +408,7 @@ int main(void)
 	    TEST(the_way_is_doubted_until_something_new_arrives),
 	    TEST(a_new_send_ends_doubts_as_well),
 	    TEST(an_ack_of_before_it_left_says_nothing_about_the_time),
+	    TEST(of_what_goes_alone_one_in_eight_is_timed_once_the_round_trip_is_known),
 	    TEST(a_round_ends_when_all_before_it_is_answered),
 	    TEST(a_lost_ack_is_asked_for),
 	    TEST_OF_STRANGERS(a_lost_ack_is_asked_for),
