@@ -11,6 +11,7 @@
 
 #include <netinet/udp.h>
 
+#include "link/syscalls.h"
 #include "link/udp_link.h"
 #include "wire/filled.h"
 #include "wire/psn.h"
@@ -59,7 +60,7 @@ static int take(struct udp_receiver *r, int fd)
 	prepare(r, r->batch);
 	if (r->batch > 1)
 		return recvmmsg(fd, r->headers, r->batch, MSG_DONTWAIT, NULL);
-	got = recvmsg(fd, &r->headers[0].msg_hdr, MSG_DONTWAIT);
+	got = socket_recvmsg(fd, &r->headers[0].msg_hdr, MSG_DONTWAIT);
 	if (got < 0)
 		return 0;
 	r->headers[0].msg_len = got;
@@ -346,7 +347,7 @@ int udp_receive_terse(struct udp_link *link, int fd, const union ibv_gid *dgid,
 	    .deliver = deliver,
 	    .data = data,
 	};
-	ssize_t got = recv(fd, link->receiver.buffers, RECEIVE_BYTES, MSG_DONTWAIT);
+	ssize_t got = socket_recv(fd, link->receiver.buffers, RECEIVE_BYTES, MSG_DONTWAIT);
 
 	if (got < 0)
 		return 0;

@@ -15,6 +15,7 @@
 #include <linux/if_packet.h>
 #include <netinet/ip.h>
 #include <netinet/udp.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "udp_stream.h"
@@ -501,6 +502,55 @@ static void test_a_terse_receiver_takes_whatever_a_path_sends(void **state)
 	terse_receiver(&ipv6, &ipv6);
 }
 
+struct exchange {
+	struct pair *pair;
+	int terse;
+	bool is_over;
+};
+
+/* Of a thread that is to end where it next may. */
+static void *exchange(void *data)
+{
+	struct exchange *exchange = data;
+	struct pair *pair = exchange->pair;
+
+	pthread_cancel(pthread_self());
+	stage(pair, DEST_QP, PAYLOAD);
+	udp_link_flush(pair->a);
+	udp_receive_terse(pair->b, exchange->terse, &pair->to, &pair->av.sgid, pair->taken.port,
+			  take, &pair->taken);
+	exchange->is_over = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* A verb is no cancellation point, and what it need not switch off and on it does not pay for. */
+static void test_an_exchange_has_no_cancellation_point(void **state)
+{
+	struct pair pair;
+	struct exchange one = {&pair, .is_over = false};
+	pthread_t thread;
+	void *result;
+
+#ifdef __SANITIZE_THREAD__
+	skip(); /* link/syscalls.h */
+#endif
+	stream_open(&pair, &ipv4_b, &ipv4_a);
+	close(pair.fd);
+	pair.fd = udp_socket_bind(&ipv4_a, loopback, true);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	one.terse =
+	    udp_socket_connect(&ipv4_a, loopback, ROCE_PORT, &ipv4_b, pair.taken.port, true);
+	assert_true(one.terse >= 0);
+	assert_int_equal(pthread_create(&thread, NULL, exchange, &one), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_true(one.is_over);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(pair.taken.count, pair.sent);
+	close(one.terse);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -520,6 +570,7 @@ int main(void)
 	    cmocka_unit_test(test_a_path_endures_answers_that_come_late),
 	    cmocka_unit_test(test_a_path_that_has_worked_is_left_and_tried_again_soon),
 	    cmocka_unit_test(test_a_terse_receiver_takes_whatever_a_path_sends),
+	    cmocka_unit_test(test_an_exchange_has_no_cancellation_point),
 	};
 
 	if (!loopback_network())
