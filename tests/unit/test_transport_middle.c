@@ -4,74 +4,11 @@
  * wrong with one of them, all is as if each had come by itself.
  */
 #include "transport/requester.h"
+#include "trains.h"
 #include "transport_case.h"
 #include "wire/icrc.h"
 
-enum { MTU = 1024, LENGTH = 40 * MTU + 100, TRAIN = 16, STRIDE = PAIR_BYTES };
-
-static uint32_t together; /* packets that came behind another one */
-
-static bool goes_on(const struct flying *last, const struct flying *next)
-{
-	return opcode_is_middle(last->bytes[0]) && next->size == last->size &&
-	       !memcmp(&next->av, &last->av, sizeof(last->av)) &&
-	       !memcmp(next->bytes, last->bytes, BTH_PSN_AT) &&
-	       bth_psn(next->bytes) == psn_next(bth_psn(last->bytes));
-}
-
-static const struct flying *take(struct pair *pair)
-{
-	const struct flying *first = &pair->packets[pair->first];
-
-	pair->first = (pair->first + 1) % PAIR_PACKETS;
-	pair->count--;
-	return first;
-}
-
-static void deliver_together(struct pair *pair)
-{
-	static uint8_t bytes[TRAIN][STRIDE];
-	uint32_t batch = pair->count;
-
-	while (batch--) {
-		const struct flying *last = take(pair);
-		bool is_to_a = !memcmp(&last->av.dgid, &pair->a.gid, sizeof(pair->a.gid));
-		struct side *to = is_to_a ? &pair->a : &pair->b;
-		struct packet packet = {.bth = bytes[0],
-					.length = last->size,
-					.sgid = last->av.sgid,
-					.dgid = last->av.dgid,
-					.traffic_class = last->av.traffic_class | last->av.ecn,
-					.hop_limit = 64,
-					.stride = STRIDE};
-
-		memcpy(bytes[0], last->bytes, last->size);
-		for (;
-		     batch && packet.more < TRAIN - 1 && goes_on(last, &pair->packets[pair->first]);
-		     batch--) {
-			last = take(pair);
-			memcpy(bytes[++packet.more], last->bytes, last->size);
-		}
-		together += packet.more;
-		transport_receive(&to->adapter, &packet, pair->now, &to->outbox);
-	}
-}
-
-static bool are_together;
-
-static void run(struct pair *pair)
-{
-	while (pair->a.is_scheduled || pair->b.is_scheduled || pair->count) {
-		if (pair->a.is_scheduled)
-			side_turn(&pair->a);
-		else if (pair->b.is_scheduled)
-			side_turn(&pair->b);
-		else if (are_together)
-			deliver_together(pair);
-		else
-			pair_deliver(pair);
-	}
-}
+enum { MTU = 1024, LENGTH = 40 * MTU + 100 };
 
 enum { WCS = 4 };
 
@@ -333,5 +270,6 @@ int main(void)
 	    cmocka_unit_test(what_goes_on_beyond_its_end),
 	};
 
+	longest = 16;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

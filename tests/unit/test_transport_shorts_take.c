@@ -9,76 +9,13 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "trains.h"
 #include "transport_case.h"
 #include "transport/requester.h"
 #include "wire/icrc.h"
 #include "faults.h"
 
-enum { LIST = 60, EACH = 64, LENGTH = 9, ROOM = 32, STRIDE = PAIR_BYTES, TO = 1 << 19 };
-
-static uint32_t together; /* packets that came behind another one */
-
-static bool goes_on(const struct flying *last, const struct flying *next)
-{
-	return opcode_comes_in_rows(last->bytes[0]) && next->size == last->size &&
-	       !memcmp(&next->av, &last->av, sizeof(last->av)) &&
-	       !memcmp(next->bytes, last->bytes, BTH_PSN_AT) &&
-	       bth_psn(next->bytes) == psn_next(bth_psn(last->bytes));
-}
-
-static const struct flying *take(struct pair *pair)
-{
-	const struct flying *first = &pair->packets[pair->first];
-
-	pair->first = (pair->first + 1) % PAIR_PACKETS;
-	pair->count--;
-	return first;
-}
-
-static void deliver_together(struct pair *pair)
-{
-	static uint8_t bytes[LIST][STRIDE];
-	uint32_t batch = pair->count;
-
-	while (batch--) {
-		const struct flying *last = take(pair);
-		bool is_to_a = !memcmp(&last->av.dgid, &pair->a.gid, sizeof(pair->a.gid));
-		struct side *to = is_to_a ? &pair->a : &pair->b;
-		struct packet packet = {.bth = bytes[0],
-					.length = last->size,
-					.sgid = last->av.sgid,
-					.dgid = last->av.dgid,
-					.traffic_class = last->av.traffic_class | last->av.ecn,
-					.hop_limit = 64,
-					.stride = STRIDE};
-
-		memcpy(bytes[0], last->bytes, last->size);
-		for (;
-		     batch && packet.more < LIST - 1 && goes_on(last, &pair->packets[pair->first]);
-		     batch--) {
-			last = take(pair);
-			memcpy(bytes[++packet.more], last->bytes, last->size);
-		}
-		together += packet.more;
-		transport_receive(&to->adapter, &packet, pair->now, &to->outbox);
-	}
-}
-
-static bool are_together;
-
-static void run(struct pair *pair)
-{
-	while (pair->a.is_scheduled || pair->b.is_scheduled || pair->count) {
-		if (pair->a.is_scheduled)
-			side_turn(&pair->a);
-		else if (pair->b.is_scheduled)
-			side_turn(&pair->b);
-		else if (are_together)
-			deliver_together(pair);
-		else
-			pair_deliver(pair);
-	}
-}
+enum { LIST = TRAIN_MOST, EACH = 64, LENGTH = 9, ROOM = 32, TO = 1 << 19 };
 
 static void run_out(struct pair *pair)
 {
