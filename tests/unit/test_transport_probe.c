@@ -155,8 +155,6 @@ static void an_ack_of_before_it_left_says_nothing_about_the_time(void **state)
 	assert_int_equal(rtt->samples, samples + 1);
 }
 
-/* What left while the one before was still to be answered, or while the way was doubted, is
- * answered in a round that began then. */
 static void write_alone(struct pair *pair, uint32_t count)
 {
 	while (count--) {
@@ -184,6 +182,8 @@ static void of_what_goes_alone_one_in_eight_is_timed_once_the_round_trip_is_know
 	}
 }
 
+/* What left while the one before was still to be answered, or while the way was doubted, is
+ * answered in a round that began then. */
 static void a_round_ends_when_all_before_it_is_answered(void **state)
 {
 	struct pair *pair = *state;
