@@ -50,6 +50,17 @@ static inline void completion_end(struct completion *completion, struct qp *qp, 
 		cq_added(cq, completion->stored, is_solicited);
 }
 
+/* A message that came over this connection into a receive of the QP's own, each field but the
+ * immediate. */
+static inline void wc_fill_receive(struct ibv_wc *wc, const struct qp *qp, uint64_t wr_id,
+				   uint32_t length)
+{
+	wc_fill(wc, wr_id, IBV_WC_RECV, length, qp->number);
+	wc->src_qp = qp->dest_qpn;
+	wc->pkey_index = qp->attr.pkey_index;
+	wc->sl = qp->av.sl;
+}
+
 /* The send WQE is done; what nobody asked to hear of completes in silence. */
 void send_complete(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
 		   enum reason reason, uint64_t now);

@@ -158,10 +158,7 @@ void express_complete_receive(struct qp *qp, const struct express_arrival *arriv
 	responder->msn = (responder->msn + 1) & PSN_MASK;
 	responder->has_acknowledged = true;
 	wc = completion_begin(&completion, qp->recv_cq, taking, now);
-	wc_fill(wc, wr_id, IBV_WC_RECV, arrival->length, qp->number);
-	wc->src_qp = qp->dest_qpn;
-	wc->pkey_index = qp->attr.pkey_index;
-	wc->sl = qp->av.sl;
+	wc_fill_receive(wc, qp, wr_id, arrival->length);
 	if (arrival->has_imm) {
 		wc->imm_data = arrival->imm;
 		wc->wc_flags = IBV_WC_WITH_IMM;

@@ -81,10 +81,7 @@ static void fill(const struct row *row, uint32_t index, struct ibv_wc *wc)
 {
 	const struct qp *qp = row->qp;
 
-	wc_fill(wc, recv_queue_at(&qp->rq, index)->wr_id, IBV_WC_RECV, row->length, qp->number);
-	wc->src_qp = qp->dest_qpn;
-	wc->pkey_index = qp->attr.pkey_index;
-	wc->sl = qp->av.sl;
+	wc_fill_receive(wc, qp, recv_queue_at(&qp->rq, index)->wr_id, row->length);
 }
 
 /* To who polls. */
