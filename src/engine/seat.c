@@ -457,6 +457,7 @@ static void give_way(struct engine *engine, unsigned int lanes)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
 		break;
 	case YIELD_KEEP:
+		yield_kept(&mine.yield);
 		return;
 	}
 	/* the time that others had is no gap between polls */
@@ -482,7 +483,7 @@ static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq)
 	for (unsigned int rest = lanes; rest; rest &= rest - 1)
 		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &mine.yield.idle);
 	if (happened) {
-		yield_again(&mine.yield);
+		yield_found(&mine.yield);
 	} else if (yield_is_due(&mine.yield)) {
 		yield_again(&mine.yield);
 		give_way(engine, lanes);
@@ -528,7 +529,7 @@ WHOLE bool engine_glance(struct cq *cq, struct cq_taking *taking)
 	for (; lanes; lanes &= lanes - 1)
 		is_all &= express_glance(engine->lanes[__builtin_ctz(lanes)], taking, &happened);
 	if (happened)
-		yield_again(&own->yield);
+		yield_found(&own->yield);
 	else
 		own->yield.idle++;
 	return is_all;

@@ -15,6 +15,9 @@
  *			both run, all goes as ever
  *	on this one	they can't run while we keep it, and to yield is to hand it to whoever
  *			computes, for all of his time: sleep a moment, which gives nothing away
+ * Neighbours tell each other where they poll. Of a peer that shares no memory with us nobody says
+ * it; but where hardly anything comes while we keep the core, it is here: what its lane's thread
+ * sends for it, and what comes once when the core was others'.
  */
 #ifndef ENGINE_YIELD_H
 #define ENGINE_YIELD_H
@@ -30,14 +33,23 @@ struct yield {
 	uint32_t brisk, calm;	   /* how often the wait before one was halved, and doubled */
 	uint32_t unused;	   /* in a row, since it was doubled last */
 	enum yield_manner manner;  /* until then, and YIELD_CORE after that */
+	bool has_found;		   /* something, since it was time last */
+	uint32_t found;		   /* how often, while the core is kept, */
+	uint32_t scarce;	   /* and in how many such times in a row that was hardly ever */
 	uint64_t until, sleep_for; /* the last time of sleeps */
 };
 
 /* So much was spent on looking and nothing was found: whether it is time. */
 bool yield_is_due(const struct yield *yield);
 
-/* Something was found, or it was time. */
+/* It was time, */
 void yield_again(struct yield *yield);
+
+/* or something was found, */
+void yield_found(struct yield *yield);
+
+/* or it was time, and the core was kept. */
+void yield_kept(struct yield *yield);
 
 enum yield_manner yield_manner(const struct yield *yield, uint64_t now);
 

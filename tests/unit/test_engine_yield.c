@@ -98,6 +98,102 @@ static void to_yield_is_tried_ever_later_until_it_pays(void **state)
 	assert_int_equal(yield_manner(&yield, now + 2 * MS), YIELD_CORE);
 }
 
+/* Looks in vain while the core is kept, as often as they come. */
+static uint64_t keep(struct yield *yield, uint64_t now)
+{
+	while (yield_manner(yield, now) == YIELD_KEEP) {
+		yield_kept(yield);
+		now += 10 * US;
+	}
+	return now;
+}
+
+/* The core is others' for 4 ms, and then something is there, which is answered. */
+static uint64_t give_and_find(struct yield *yield, uint64_t now)
+{
+	now += 4 * MS;
+	yield_learn(yield, now, 4 * MS, false);
+	yield_found(yield);
+	return now;
+}
+
+/* Two that talk by sockets and share a core with one who computes kept it from each other: 1000
+ * messages were not done in 6 s. */
+static void a_peer_that_comes_by_only_while_others_have_the_core_is_here(void **state)
+{
+	struct yield yield = {0};
+	uint64_t now = 0;
+
+	for (int i = 0; i < 2; i++) {
+		now = give_and_find(&yield, now);
+		assert_int_equal(yield_manner(&yield, now), YIELD_KEEP);
+		now = keep(&yield, now);
+	}
+	now = give_and_find(&yield, now);
+	assert_int_equal(yield_manner(&yield, now), YIELD_SLEEP);
+}
+
+/* Nobody yields, the scheduler takes the core. */
+static void so_is_one_that_comes_by_when_the_core_was_taken(void **state)
+{
+	struct yield yield = {0};
+	uint64_t now = 0;
+
+	for (int i = 0; i < 2; i++) {
+		yield_learn(&yield, now, 4 * MS, false);
+		yield_kept(&yield);
+		yield_kept(&yield);
+		yield_found(&yield);
+		now = keep(&yield, now + MS);
+	}
+	yield_learn(&yield, now, 4 * MS, false);
+	assert_int_equal(yield_manner(&yield, now), YIELD_SLEEP);
+}
+
+static void a_peer_that_answers_while_the_core_is_kept_is_elsewhere(void **state)
+{
+	struct yield yield = {0};
+	uint64_t now = 0;
+
+	for (int i = 0; i < 10; i++) {
+		now = give_and_find(&yield, now);
+		assert_int_equal(yield_manner(&yield, now), YIELD_KEEP);
+		for (int answer = 0; answer < 3; answer++) {
+			yield_kept(&yield);
+			yield_found(&yield);
+		}
+		now = keep(&yield, now + 10 * US);
+	}
+}
+
+static void where_a_peer_is_is_asked_again_after_the_longest_sleeps(void **state)
+{
+	struct yield yield = {0};
+	uint64_t now = 0;
+
+	for (int i = 0; i < 2; i++)
+		now = keep(&yield, give_and_find(&yield, now));
+	for (uint64_t time = 2 * MS; time <= 64 * MS; time *= 2) {
+		now = give_and_find(&yield, now);
+		assert_int_equal(yield_manner(&yield, now + time - 1), YIELD_SLEEP);
+		now += time;
+	}
+	now = give_and_find(&yield, now);
+	assert_int_equal(yield_manner(&yield, now), YIELD_KEEP);
+}
+
+static void a_core_that_nobody_uses_has_no_peer_on_it(void **state)
+{
+	struct yield yield = {0};
+	uint64_t now = 0;
+
+	for (int i = 0; i < 2; i++)
+		now = keep(&yield, give_and_find(&yield, now));
+	yield_learn(&yield, now, 300, false);
+	now = give_and_find(&yield, now);
+	assert_int_equal(yield_manner(&yield, now), YIELD_KEEP);
+}
+
 static struct samehost *make_side(void *memory, unsigned int flags)
 {
 	struct samehost *samehost = samehost_open(NULL, false, false, 0);
@@ -148,6 +244,11 @@ int main(void)
 	    cmocka_unit_test(beside_who_computes_a_core_that_peers_do_not_need_is_kept),
 	    cmocka_unit_test(a_core_that_peers_wait_for_is_never_kept),
 	    cmocka_unit_test(to_yield_is_tried_ever_later_until_it_pays),
+	    cmocka_unit_test(a_peer_that_comes_by_only_while_others_have_the_core_is_here),
+	    cmocka_unit_test(so_is_one_that_comes_by_when_the_core_was_taken),
+	    cmocka_unit_test(a_peer_that_answers_while_the_core_is_kept_is_elsewhere),
+	    cmocka_unit_test(where_a_peer_is_is_asked_again_after_the_longest_sleeps),
+	    cmocka_unit_test(a_core_that_nobody_uses_has_no_peer_on_it),
 	    cmocka_unit_test(a_neighbour_on_the_same_core_is_seen_and_oneself_is_not),
 	};
 
