@@ -109,6 +109,30 @@ static void run_ready(struct lane *lane, uint64_t now)
 	}
 }
 
+/* A deadline mostly moves on, and stands where it was until then (timer.h). */
+static bool has_moved_on(const struct seat *seat, uint64_t now)
+{
+	return !atomic_load_explicit(&seat->is_queued, memory_order_relaxed) &&
+	       !transport_is_untimed(seat->qp) && transport_deadline(seat->qp) > now;
+}
+
+/* Whether any is due, and not only where it stood before. */
+static bool is_due(struct lane *lane, uint64_t now)
+{
+	struct timer *timer;
+
+	while ((timer = timer_take_due(&lane->timers, now))) {
+		struct seat *seat = caa_container_of(timer, struct seat, timer);
+
+		if (!has_moved_on(seat, now)) {
+			timer_set(&lane->timers, timer, now);
+			return true;
+		}
+		lane_retime(lane, seat->qp);
+	}
+	return false;
+}
+
 /*
  * What a deadline waits for may lie at a socket or in shared memory: a verb that posts does not
  * look there, and a stream is looked for at one socket. Else each time that others had the core for
@@ -116,7 +140,7 @@ static void run_ready(struct lane *lane, uint64_t now)
  */
 static void look_before_due(struct lane *lane, uint64_t now)
 {
-	if (timer_first(&lane->timers) > now)
+	if (!is_due(lane, now))
 		return;
 	intake_near(lane, now);
 	intake_everywhere(lane, now, false);

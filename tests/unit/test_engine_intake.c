@@ -21,6 +21,8 @@
 #include "link/samehost.h"
 #include "link/udp_link.h"
 #include "loopback.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
 
 enum { BATCH = 8, BYTES = 64, LOOKS = 8 };
 
@@ -198,6 +200,39 @@ static void a_deadline_comes_after_what_has_come_in(void **state)
 	close_test(&t);
 }
 
+/*
+ * One that has moved on is nobody's. To look for packets then would be to answer them at once, by
+ * an ACK alone, where it could go with the program's reply.
+ */
+static void what_has_moved_on_is_no_deadline(void **state)
+{
+	struct requester requester = {
+	    .ack_deadline = 20,
+	    .rnr_deadline = NO_DEADLINE,
+	    .rate_deadline = NO_DEADLINE,
+	    .probe.deadline = NO_DEADLINE,
+	};
+	struct responder responder = {0};
+	struct seat seat = {0};
+	struct qp qp = {.requester = &requester, .responder = &responder, .seat = &seat};
+	struct intake_test t;
+
+	seat.qp = &qp;
+	open_test(&t);
+	have_deadline(&t, &seat, 10);
+	atomic_store(&seat.is_queued, false);
+	send_batch(t.to_busy);
+	lane_run(t.lane, 10);
+	assert_true(has(t.busy.fd));
+	assert_false(atomic_load(&seat.is_queued));
+	assert_int_equal(timer_first(&t.lane->timers), 20);
+	atomic_store(&seat.is_queued, true);
+	lane_run(t.lane, 20);
+	assert_false(has(t.busy.fd));
+	forget_deadline(&t);
+	close_test(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +241,7 @@ int main(void)
 	    cmocka_unit_test(where_it_has_nothing_more_all_are_looked_at),
 	    cmocka_unit_test(who_is_not_the_thread_looks_at_all),
 	    cmocka_unit_test(a_deadline_comes_after_what_has_come_in),
+	    cmocka_unit_test(what_has_moved_on_is_no_deadline),
 	};
 
 	if (!loopback_network())
