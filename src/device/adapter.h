@@ -145,10 +145,11 @@ struct adapter {
 	struct cds_list_head domains; /* of XRC; under the lock */
 	uint32_t recent_qps[RECENT_QPS], recent_qp; /* places in `qps`; under the lock */
 	atomic_uint pd_count, cq_count, ah_count, mcast_count, comp_cntr_count;
-	atomic_ulong dm_bytes;	 /* device memory in use */
-	atomic_ulong held_bytes; /* packets that came before their turn (transport/hold.h) */
-	struct pool pool;	 /* for what comes up on a packet's way: no malloc() there */
-	atomic_uint last_handle; /* of the objects' `handle`, which names them in messages */
+	atomic_ulong dm_bytes;	  /* device memory in use */
+	atomic_ulong held_bytes;  /* packets that came before their turn (transport/hold.h) */
+	struct pool pool;	  /* for what comes up on a packet's way: no malloc() there */
+	atomic_uint socket_bytes; /* what a socket holds that receives; relaxed; 0: not known */
+	atomic_uint last_handle;  /* of the objects' `handle`, which names them in messages */
 
 	/* packets dropped before they found a QP, and what devices count; relaxed */
 	atomic_ulong bad_packets, bad_pkey, bad_qkey, no_qp;

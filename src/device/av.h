@@ -22,8 +22,8 @@ struct av {
 	uint8_t hop_limit;     /* never 0: 0 in the attributes means the default, 64 */
 	uint8_t sgid_index;
 	uint8_t sl;
-	bool may_lend;	      /* little of it is under way at a time, and what is lost goes again
-				 (link/udp_lend.c) */
+	uint8_t lends;	      /* at most so many windows of 256 KiB are under way at a time, and
+				 what is lost goes again (link/udp_lend.c); 0: more, or not */
 	bool is_doubted;      /* something was not answered: the way it went may be no good */
 	uint16_t carrier_max; /* longest packet that may have an ACK before it; 0: the peer is not
 				 known to be ours, so none */

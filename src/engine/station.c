@@ -121,9 +121,12 @@ static int open_near(struct station *station, struct address *address)
 		error = fd < 0 ? fd
 			       : add_source(station, &address->near[address->near_count],
 					    address->near_count, fd, gid);
-		if (error >= 0)
+		if (error >= 0) {
 			address->near_count++;
-		else if (fd >= 0)
+			atomic_store_explicit(&station->adapter.socket_bytes, udp_socket_buffer(fd),
+					      memory_order_relaxed);
+		}
+		if (error < 0 && fd >= 0)
 			close(fd);
 	}
 	if (error < 0)

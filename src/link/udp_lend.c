@@ -9,7 +9,7 @@
  * The kernel refers to the pages until the receiver has read them (in another name space of this
  * host) or the device has sent them, and does not say when that was. A page is written again when a
  * ring's worth has left since, which is more than is under way: only QPs with a bounded window lend
- * (`may_lend` in device/av.h), and few of them at a time. Where a page is written too early all the
+ * (`lends` in device/av.h), and few of them at a time. Where a page is written too early all the
  * same, as its receiver was stopped, the packets in it are others or broken: the ICRC tells, and
  * what was lost goes again. So that nobody sees then what is for another, a ring has nothing but
  * what is for one place, a lane of a process of a peer, and who follows has a ring of his own.
@@ -146,7 +146,7 @@ static void make_ring(struct udp_link *link)
 	lender->ring = lender->next = ring;
 	lender->plain = link->stage;
 	lender->to = lender->asking;
-	lender->asked = lender->count = 0;
+	lender->asked = lender->count = lender->windows = 0;
 }
 
 void udp_lender_fini(struct udp_link *link)
@@ -193,13 +193,14 @@ bool udp_lender_stage(struct udp_link *link, const struct av *av, uint32_t dest_
 }
 
 /* Of those whose packets lie in the ring; a new one only where they are few. */
-static bool is_admitted(struct udp_lender *lender, uint32_t qpn)
+static bool is_admitted(struct udp_lender *lender, uint32_t qpn, uint8_t windows)
 {
 	for (uint32_t i = 0; i < lender->count; i++)
 		if (lender->qps[i] == qpn)
 			return true;
-	if (lender->count == LEND_QPS)
+	if (lender->windows + windows > LEND_WINDOWS)
 		return false;
+	lender->windows += windows;
 	lender->qps[lender->count++] = qpn;
 	return true;
 }
@@ -220,7 +221,7 @@ bool udp_lends(struct udp_link *link, const struct udp_run *run)
 	struct udp_lender *lender = &link->lender;
 	uint32_t bytes = udp_run_bytes(run);
 
-	if (!run->av.may_lend || bytes < LEND_BYTES_MIN || lender->is_off || !run->path ||
+	if (!run->av.lends || bytes < LEND_BYTES_MIN || lender->is_off || !run->path ||
 	    run->path->is_dead || run->count == 1 ||
 	    (run->av.hop_limit && run->av.hop_limit != HOP_LIMIT_DEFAULT))
 		return false;
@@ -230,7 +231,7 @@ bool udp_lends(struct udp_link *link, const struct udp_run *run)
 	}
 	lender->asked = 0;
 	return run->offset % LEND_PAGE + bytes <= PAGES_MAX * LEND_PAGE &&
-	       is_admitted(lender, run->dest_qp);
+	       is_admitted(lender, run->dest_qp, run->av.lends);
 }
 
 void udp_way_cut(struct udp_way *way, uint16_t segment)
@@ -302,7 +303,7 @@ int udp_lend(struct udp_link *link, const struct udp_run *run)
 static void begin_lap(struct udp_link *link)
 {
 	link->stage = link->lender.ring;
-	link->lender.count = 0;
+	link->lender.count = link->lender.windows = 0;
 }
 
 void udp_lender_move_on(struct udp_link *link)
@@ -324,7 +325,7 @@ uint32_t udp_lender_begin(const struct udp_link *link, uint32_t bytes)
 	const struct udp_run *last = link->runs + link->run_count - 1;
 	uint32_t at = page_up(link->used);
 
-	if (!link->lender.is_staging || !link->run_count || !link->reserved_av.may_lend ||
+	if (!link->lender.is_staging || !link->run_count || !link->reserved_av.lends ||
 	    udp_run_bytes(last) < LEND_BYTES_MIN || at + bytes > STAGE_BYTES)
 		return link->used;
 	return at;

@@ -67,9 +67,8 @@ enum {
 	LEND_PAGE = 4096,
 	LEND_RING_BYTES = 4 << 20,
 	LEND_BYTES_MIN = 32 << 10, /* of a run: less is as well copied */
-	/* Their windows of 256 KiB, those of this lap and of the one before, are less than the
-	 * ring. */
-	LEND_QPS = 6,
+	/* Of 256 KiB: those of this lap and of the one before are less than the ring. */
+	LEND_WINDOWS = 6,
 };
 
 /* A socket that sends. */
@@ -188,18 +187,19 @@ struct udp_borrower {
 
 /* Pages that are sent without a copy (udp_lend.c). */
 struct udp_lender {
-	uint8_t *ring;		       /* NULL: there is none */
-	uint8_t *next;		       /* in it, while the stage is elsewhere */
-	uint8_t *plain;		       /* the stage for all else, where there is a ring */
-	int pipe[2];		       /* into a socket; empty */
-	struct udp_borrower to;	       /* the ring is for */
-	uint32_t refusals;	       /* in a row */
-	bool is_staging;	       /* the stage is in the ring */
-	bool has_lent;		       /* some of what is staged */
-	bool is_off;		       /* it can't be done here */
-	struct udp_borrower asking;    /* for a ring, */
-	uint32_t asked;		       /* so many runs in a row */
-	uint32_t qps[LEND_QPS], count; /* who lends, in this lap of the ring */
+	uint8_t *ring;			   /* NULL: there is none */
+	uint8_t *next;			   /* in it, while the stage is elsewhere */
+	uint8_t *plain;			   /* the stage for all else, where there is a ring */
+	int pipe[2];			   /* into a socket; empty */
+	struct udp_borrower to;		   /* the ring is for */
+	uint32_t refusals;		   /* in a row */
+	bool is_staging;		   /* the stage is in the ring */
+	bool has_lent;			   /* some of what is staged */
+	bool is_off;			   /* it can't be done here */
+	struct udp_borrower asking;	   /* for a ring, */
+	uint32_t asked;			   /* so many runs in a row */
+	uint32_t qps[LEND_WINDOWS], count; /* who lends, in this lap of the ring, */
+	uint32_t windows;		   /* and how much of each is under way */
 };
 
 struct udp_link {

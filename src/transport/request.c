@@ -4,6 +4,7 @@
  * again is sending.
  */
 #include "device/access.h"
+#include "device/adapter.h"
 #include "transport/build.h"
 #include "transport/requester.h"
 #include "wire/opcode.h"
@@ -210,13 +211,27 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	return SENT;
 }
 
+/* What is missing of what one of ours was asked for goes again alone; and the socket that all of it
+ * comes to is the requester's own. */
+uint32_t request_read_window(const struct qp *qp)
+{
+	const struct requester *requester = qp->requester;
+	uint32_t held = atomic_load_explicit(&qp->adapter->socket_bytes, memory_order_relaxed);
+
+	if (!requester->is_peer_ours || requester->recovery || requester->psn != requester->end ||
+	    qp->attr.rate_limit || held < WINDOW_READS_SOCKET)
+		return requester->window.packets;
+	return window_with_reads(&requester->window);
+}
+
 /*
  * How many PSNs the next READ request covers: one that was out before has its borders; a new one
- * takes what the window has room for, but not less than half a window, lest a long READ decay into
- * small ones. 0: wait.
+ * takes what the window has room for, and a window at most, but not less than half of it, lest a
+ * long READ decay into small ones. 0: wait.
  */
-static uint32_t read_psns(const struct requester *requester, const struct send_wqe *wqe)
+static uint32_t read_psns(const struct qp *qp, const struct send_wqe *wqe)
 {
+	const struct requester *requester = qp->requester;
 	uint32_t left = psn_into(wqe->last_psn, requester->psn) + 1;
 	uint32_t in_flight = requester_in_flight(requester);
 	uint32_t half = (requester->window.packets + 1) / 2, room;
@@ -226,7 +241,9 @@ static uint32_t read_psns(const struct requester *requester, const struct send_w
 		again = (requester->rd_first + requester->rd_sent) % MAX_RD_ATOMIC;
 		return psn_into(requester->rd_last[again], requester->psn) + 1;
 	}
-	room = requester->window.packets - in_flight;
+	room = request_read_window(qp) - in_flight;
+	if (room > requester->window.packets)
+		room = requester->window.packets;
 	if (left <= room)
 		return left;
 	return room >= half ? room : 0;
@@ -308,7 +325,7 @@ static enum sent send_answered(struct qp *qp, const struct send_wqe *wqe, struct
 	if (requester->rd_sent >= qp->attr.max_rd_atomic)
 		return SENT_WAIT;
 	if (wqe->opcode == IBV_WR_RDMA_READ)
-		psns = read_psns(requester, wqe);
+		psns = read_psns(qp, wqe);
 	if (!psns)
 		return SENT_WAIT;
 	sent = send_psns(qp, wqe, psns, outbox, bytes);

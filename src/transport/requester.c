@@ -127,8 +127,12 @@ static bool is_small(const struct send_wqe *wqe)
 }
 
 /* How many packets may be in flight with this one. */
-static uint32_t window_with(struct requester *requester, const struct send_wqe *wqe)
+static uint32_t window_with(struct qp *qp, const struct send_wqe *wqe)
 {
+	struct requester *requester = qp->requester;
+
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		return request_read_window(qp);
 	if (requester->psn == requester->una ||
 	    psn_compare(requester->large_end, requester->una) < 0)
 		requester->large_end = requester->una;
@@ -240,7 +244,7 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 {
 	struct requester *requester = qp->requester;
 	uint32_t in_flight = requester_in_flight(requester), first = requester->psn;
-	uint32_t room = window_with(requester, wqe);
+	uint32_t room = window_with(qp, wqe);
 	bool is_probe = is_beyond_credits(requester, wqe);
 	bool asks, leaves_asking;
 	enum sent sent;
@@ -282,7 +286,7 @@ static bool send_shorts(struct qp *qp, const struct send_wqe *wqe, struct outbox
 
 	if (!requester->run_bytes)
 		return false;
-	room = window_with(requester, wqe);
+	room = window_with(qp, wqe);
 	in_flight = requester_in_flight(requester);
 	if (in_flight >= room)
 		return false;
@@ -324,15 +328,19 @@ static bool waits_for_more(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 	uint32_t in_flight = psn_into(requester->psn, requester->una);
-	uint32_t run = RUN_BYTES / qp->mtu + 1, quarter = requester->window.packets / 4, posted;
+	uint32_t run = RUN_BYTES / qp->mtu + 1, quarter = requester->window.packets / 4;
+	uint32_t posted, room = requester->window.packets;
+	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
 
 	if (!qp_is_reliable(qp) || requester->recovery || requester->current == sq_tail(qp) ||
-	    requester->since_ack_req || requester->psn != requester->end ||
-	    in_flight >= requester->window.packets ||
-	    offer_may(qp, sq_wqe(&qp->sq, requester->current)))
+	    requester->since_ack_req || requester->psn != requester->end || offer_may(qp, wqe))
+		return false;
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		room = request_read_window(qp);
+	if (in_flight >= room)
 		return false;
 	run = run < quarter ? run : quarter;
-	if (in_flight < run || sq_wqe(&qp->sq, requester->current)->length < qp->mtu)
+	if (in_flight < run || wqe->length < qp->mtu)
 		return false;
 	posted = posted_packets(qp, 2 * run);
 	if (posted < run)
@@ -340,7 +348,7 @@ static bool waits_for_more(const struct qp *qp)
 	if (posted == 2 * run && in_flight >= 2 * run && is_stream_to_ours(qp) &&
 	    window_is_full(&requester->window))
 		run *= 2;
-	return requester->window.packets - in_flight < run;
+	return room - in_flight < run;
 }
 
 /* UC and UD: done when it has left (10.8.5). */
@@ -505,7 +513,7 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		return requester_is_alive(qp);
 	if (waits_for_more(qp))
 		return false;
-	qp->av.may_lend = is_stream_to_ours(qp);
+	qp->av.lends = is_stream_to_ours(qp);
 	if (qp->requester->recovery && !recovery_run(qp, now, outbox))
 		return requester_is_alive(qp);
 	do {

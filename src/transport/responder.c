@@ -416,7 +416,9 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 			return true;
 		responder->is_reporting = false;
 	}
-	qp->av.may_lend = qp->av.carrier_max && patience_is_over(&responder->lending);
+	qp->av.lends = 0;
+	if (qp->av.carrier_max && patience_is_over(&responder->lending))
+		qp->av.lends = WINDOW_READS;
 	while (responder->job_count) {
 		if (!turn)
 			return true;

@@ -58,6 +58,14 @@ void window_init(struct window *window, uint32_t mtu)
 	window->threshold = window->max = window->near_max;
 }
 
+/* Something was lost or late. */
+static void trouble(struct window *window)
+{
+	if (!window->troubled)
+		patience_failed(&window->reads);
+	window->troubled = TROUBLED_EPOCHS;
+}
+
 /* ---- trials ---- */
 
 static void trial_reset(struct trial *trial)
@@ -116,7 +124,10 @@ static void trial_end_epoch(struct window *window)
 	bool are_some = trial->lost > 1;
 
 	trial->acked = trial->lost = 0;
-	window->troubled -= window->troubled > 0;
+	if (window->troubled)
+		window->troubled--;
+	else
+		patience_pass(&window->reads);
 	if (trial->phase == TRIAL_RUNS) {
 		trial_judge(window, rate);
 	} else if (trial->phase == TRIAL_SETTLES) {
@@ -184,7 +195,7 @@ static void window_shrink(struct window *window, uint32_t packets, uint32_t end)
 	window->grown = 0;
 	window->recover = end;
 	window->is_recovering = true;
-	window->troubled = TROUBLED_EPOCHS;
+	trouble(window);
 	trial_reset(&window->trial);
 }
 
@@ -205,7 +216,7 @@ static bool is_by_chance(struct window *window, uint32_t lost, uint32_t una, uin
 		window->lost_until = end;
 	}
 	window->lost += lost;
-	window->troubled = TROUBLED_EPOCHS;
+	trouble(window);
 	window->trial.lost += lost;
 	round = at_least(window->packets, psn_into(end, window->lost_from));
 	return round >= TOLERANT_FROM && window->lost <= 1 + round / TOLERATED_SHARE;
@@ -326,7 +337,7 @@ void window_marked(struct window *window, const struct rtt *rtt, uint32_t end)
 	window->threshold = window->packets;
 	trial_limit(window);
 	window->grown = 0;
-	window->troubled = TROUBLED_EPOCHS;
+	trouble(window);
 	window->recover = end;
 	window->is_recovering = true;
 }

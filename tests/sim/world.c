@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sim.h"
+#include "transport/window.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
 
@@ -522,6 +523,8 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 				node->index + 1, world->weather.has_offers ? &near_host : &host,
 				node),
 		  "adapter_init");
+	if (node->index % 4)
+		node->adapter.socket_bytes = WINDOW_READS_SOCKET;
 	make_gid(node, is_ipv6);
 	port_set_link(&node->adapter, IBV_PORT_ACTIVE, 9000, 100000);
 	port_set_gids(&node->adapter, &node->gid, 1);

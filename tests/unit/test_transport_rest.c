@@ -4,7 +4,7 @@
 #include "transport_case.h"
 
 /* Of path MTU 1024: what a segmented send takes. */
-enum { RUN = 62, PACKETS = 64, LENGTH = PACKETS * 1024 };
+enum { RUN = 62, PACKETS = 64, LENGTH = PACKETS * 1024, READS = 4 /* a window */ };
 
 static int set_up_mtu_1024(void **state)
 {
@@ -25,6 +25,29 @@ static int set_up_strangers(void **state)
 	pair->are_strangers = true;
 	pair_meet(pair);
 	return 0;
+}
+
+static int set_up_deep(void **state, bool are_strangers)
+{
+	struct pair *pair;
+
+	options = default_options;
+	options.mtu = IBV_MTU_1024;
+	options.max_rd = options.max_dest_rd = 2 * READS;
+	pair = *state = pair_connected(&options);
+	pair->are_strangers = are_strangers;
+	pair_meet(pair);
+	return 0;
+}
+
+static int set_up_many(void **state)
+{
+	return set_up_deep(state, false);
+}
+
+static int set_up_many_strangers(void **state)
+{
+	return set_up_deep(state, true);
 }
 
 /* A asks, and B has heard of it. */
@@ -76,6 +99,42 @@ static void a_rest_goes_with_what_was_asked_for_meanwhile(void **state)
 	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
 }
 
+/* A full window's worth of READs and more: how many packets are asked for. */
+static uint32_t asked_for(struct pair *pair)
+{
+	struct requester *requester = pair->a.qp->requester;
+
+	requester->window.packets = requester->window.threshold = requester->window.max;
+	for (int i = 0; i < 2 * READS; i++)
+		side_request(&pair->a, IBV_WR_RDMA_READ, i, 0, LENGTH);
+	side_turn(&pair->a);
+	return requester_in_flight(requester);
+}
+
+static void reads_ask_for_two_windows_where_the_own_socket_holds_them(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_READS_SOCKET;
+	assert_int_equal(asked_for(pair), WINDOW_READS * READS * PACKETS);
+}
+
+static void a_small_socket_is_asked_for_one(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_READS_SOCKET - 1;
+	assert_int_equal(asked_for(pair), READS * PACKETS);
+}
+
+static void strangers_are_asked_for_one(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_READS_SOCKET;
+	assert_int_equal(asked_for(pair), READS * PACKETS);
+}
+
 static void a_turn_is_two_sends(void **state)
 {
 	struct pair *pair = *state;
@@ -121,6 +180,12 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_turn_is_two_sends, set_up_mtu_1024, tear_down),
 	    cmocka_unit_test_setup_teardown(what_is_less_than_a_send_leaves_at_once,
 					    set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		reads_ask_for_two_windows_where_the_own_socket_holds_them, set_up_many, tear_down),
+	    cmocka_unit_test_setup_teardown(a_small_socket_is_asked_for_one, set_up_many,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(strangers_are_asked_for_one, set_up_many_strangers,
+					    tear_down),
 	    cmocka_unit_test_setup_teardown(towards_another_make_nothing_waits, set_up_strangers,
 					    tear_down),
 	};

@@ -34,7 +34,7 @@ enum {
 static void open_lender(struct pair *pair, const union ibv_gid *gid)
 {
 	stream_open(pair, gid, gid);
-	pair->av.may_lend = true;
+	pair->av.lends = 1;
 }
 
 static void stage_run(struct pair *pair, uint32_t qpn)
@@ -125,10 +125,10 @@ static void test_who_may_not_or_sends_little_is_copied(void **state)
 		stage(&pair, DEST_QP, PAYLOAD);
 	pass(&pair);
 	assert_ptr_equal(place(&pair), at);
-	pair.av.may_lend = false;
+	pair.av.lends = 0;
 	send_runs(&pair, DEST_QP, 2);
 	assert_ptr_equal(place(&pair), at);
-	pair.av.may_lend = true;
+	pair.av.lends = 1;
 	pair.av.hop_limit = 3;
 	send_runs(&pair, DEST_QP, 2);
 	assert_ptr_equal(place(&pair), at);
@@ -202,16 +202,35 @@ static void test_few_queue_pairs_lend(void **state)
 	(void)state;
 	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
-	for (int i = 0; i < LEND_QPS; i++)
+	for (int i = 0; i < LEND_WINDOWS; i++)
 		send_runs(&pair, DEST_QP + i * NEAR_PORTS, 2);
-	assert_int_equal(pair.a->lender.count, LEND_QPS);
+	assert_int_equal(pair.a->lender.count, LEND_WINDOWS);
 	at = place(&pair);
-	send_runs(&pair, DEST_QP + LEND_QPS * NEAR_PORTS, 2);
+	send_runs(&pair, DEST_QP + LEND_WINDOWS * NEAR_PORTS, 2);
 	assert_ptr_equal(place(&pair), at);
 	/* in the next lap it may */
 	send_runs(&pair, DEST_QP, LAP_RUNS);
-	send_runs(&pair, DEST_QP + LEND_QPS * NEAR_PORTS, 2);
+	send_runs(&pair, DEST_QP + LEND_WINDOWS * NEAR_PORTS, 2);
 	assert_int_equal(pair.a->lender.count, 2);
+	pair_close(&pair);
+}
+
+static void test_who_has_more_under_way_is_several(void **state)
+{
+	enum { WINDOWS = 2, QPS = LEND_WINDOWS / WINDOWS };
+	struct pair pair;
+	uint8_t *at;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	pair.av.lends = WINDOWS;
+	begin_to_lend(&pair);
+	for (int i = 0; i < QPS; i++)
+		send_runs(&pair, DEST_QP + i * NEAR_PORTS, 2);
+	assert_int_equal(pair.a->lender.count, QPS);
+	at = place(&pair);
+	send_runs(&pair, DEST_QP + QPS * NEAR_PORTS, 2);
+	assert_ptr_equal(place(&pair), at);
 	pair_close(&pair);
 }
 
@@ -219,7 +238,7 @@ static void test_few_queue_pairs_lend(void **state)
  * it begins. */
 static void test_no_page_is_written_again_while_windows_are_under_way(void **state)
 {
-	enum { UNDER_WAY = 2 * LEND_QPS * WINDOW_MAX_BYTES / RUN_BYTES, LAPS = 4 };
+	enum { UNDER_WAY = 2 * LEND_WINDOWS * WINDOW_MAX_BYTES / RUN_BYTES, LAPS = 4 };
 	struct pair pair;
 
 	(void)state;
@@ -425,6 +444,7 @@ int main(void)
 	    cmocka_unit_test(test_what_is_for_others_never_lies_in_the_ring),
 	    cmocka_unit_test(test_who_follows_has_a_ring_of_his_own),
 	    cmocka_unit_test(test_few_queue_pairs_lend),
+	    cmocka_unit_test(test_who_has_more_under_way_is_several),
 	    cmocka_unit_test(test_no_page_is_written_again_while_windows_are_under_way),
 	    cmocka_unit_test(test_pages_that_are_written_too_early),
 	    cmocka_unit_test(test_a_kernel_that_does_not_lend),
