@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In front of a buffer stands what to give back. Of one of a parent domain with allocators that is
- * whose it is, too: the allocator may leave each single one to us.
+ * In front of a buffer of a parent domain with allocators stands whose it is: the allocator may
+ * leave each single one to us.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,31 +19,13 @@ struct head {
 
 _Static_assert(sizeof(struct head) == ALIGNMENT, "what follows is aligned");
 
-/* calloc() does not touch what it has fresh from the system, so only what is used is resident; but
- * what it gives begins anywhere in a line, and each work request would lie in one line more. */
-static void *alloc_aligned(size_t count, size_t size)
-{
-	char *memory, *buffer;
-	size_t bytes;
-
-	if (__builtin_mul_overflow(count, size, &bytes) ||
-	    __builtin_add_overflow(bytes, ALIGNMENT, &bytes))
-		return NULL;
-	memory = calloc(1, bytes);
-	if (!memory)
-		return NULL;
-	buffer = memory + ALIGNMENT - (uintptr_t)memory % ALIGNMENT;
-	((void **)buffer)[-1] = memory;
-	return buffer;
-}
-
 void *buffer_alloc(struct pd *pd, size_t count, size_t size, uint64_t type)
 {
 	struct head *head;
 	size_t bytes;
 
 	if (!pd || !pd->alloc)
-		return alloc_aligned(count, size);
+		return calloc(count, size);
 	if (__builtin_mul_overflow(count, size, &bytes) ||
 	    __builtin_add_overflow(bytes, sizeof(*head), &bytes))
 		return NULL;
@@ -69,7 +51,7 @@ void buffer_free(struct pd *pd, void *buffer, uint64_t type)
 	if (!buffer)
 		return;
 	if (!pd || !pd->alloc) {
-		free(((void **)buffer)[-1]);
+		free(buffer);
 		return;
 	}
 	head--;

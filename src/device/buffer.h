@@ -12,9 +12,8 @@
 struct pd;
 
 /*
- * `count` pieces of `size` bytes, zeroed, from the beginning of a cache line on; NULL without
- * memory. `pd` may be NULL. `type` is one of enum verbatim_resource_type, for the program's
- * allocator to see.
+ * `count` pieces of `size` bytes, zeroed, aligned for any use; NULL without memory. `pd` may be
+ * NULL. `type` is one of enum verbatim_resource_type, for the program's allocator to see.
  */
 void *buffer_alloc(struct pd *pd, size_t count, size_t size, uint64_t type);
 

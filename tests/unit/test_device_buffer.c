@@ -154,31 +154,6 @@ static void sizes_beyond_measure(void **state)
 	buffer_free(parent, NULL, VERBATIM_RESOURCE_CQ);
 }
 
-/* However large, and zeroed whatever stood there before. */
-static void ours_begin_with_a_cache_line(void **state)
-{
-	static const size_t sizes[] = {1, 24, 128, 144, 8192, 18000, 20000, 1 << 20};
-
-	for (int round = 0; round < 3; round++) {
-		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-			char *one = buffer_alloc(NULL, 1, sizes[i], VERBATIM_RESOURCE_CQ);
-			char *other = buffer_alloc(o.pd, sizes[i], 3, VERBATIM_RESOURCE_CQ);
-
-			assert_int_equal((uintptr_t)one % 64, 0);
-			assert_int_equal((uintptr_t)other % 64, 0);
-			for (size_t at = 0; at < sizes[i]; at++)
-				assert_int_equal(one[at] | other[3 * at + 2], 0);
-			memset(one, 1, sizes[i]);
-			memset(other, 2, 3 * sizes[i]);
-			buffer_free(NULL, one, VERBATIM_RESOURCE_CQ);
-			buffer_free(o.pd, other, VERBATIM_RESOURCE_CQ);
-		}
-	}
-	assert_null(buffer_alloc(NULL, SIZE_MAX / 2, 4, VERBATIM_RESOURCE_CQ));
-	assert_null(buffer_alloc(NULL, 1, SIZE_MAX, VERBATIM_RESOURCE_CQ));
-	buffer_free(NULL, NULL, VERBATIM_RESOURCE_CQ);
-}
-
 static void objects_of_a_parent_and_of_its_pd_go_together(void **state)
 {
 	static char memory[64];
@@ -207,7 +182,6 @@ int main(void)
 	    BUFFER_TEST(an_allocator_may_leave_it_to_us),
 	    BUFFER_TEST(an_allocator_without_memory),
 	    BUFFER_TEST(sizes_beyond_measure),
-	    BUFFER_TEST(ours_begin_with_a_cache_line),
 	    BUFFER_TEST(objects_of_a_parent_and_of_its_pd_go_together),
 	};
 
