@@ -95,7 +95,7 @@ _Static_assert(offsetof(struct send_wqe, sge) + sizeof(struct ibv_sge) <= 2 * CA
 
 struct send_queue {
 	struct spin lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
-	char *ring;	  /* at the beginning of a cache line */
+	char *ring;	  /* mostly 16 bytes into a cache line */
 	size_t stride;
 	uint32_t max_wr, max_sge, max_inline;
 	uint32_t ring_mask; /* its size, a power of two, less one: max_wr, or more with `own` */

@@ -125,9 +125,9 @@ static int open_near(struct station *station, struct address *address)
 			address->near_count++;
 			atomic_store_explicit(&station->adapter.socket_bytes, udp_socket_buffer(fd),
 					      memory_order_relaxed);
-		}
-		if (error < 0 && fd >= 0)
+		} else if (fd >= 0) {
 			close(fd);
+		}
 	}
 	if (error < 0)
 		return refuse(REASON_NO_SOCKET, "%s, port %u: %s", station->info.name,
