@@ -113,6 +113,9 @@ struct adapter_host {
 	/* Whether that may be done at all, for what is known of the peer. Under the lane's lock. */
 	bool (*is_reached)(const struct qp *qp);
 
+	/* The time of now (ns), where a verb's way has none. NULL: nothing is timed there. */
+	uint64_t (*time)(const struct adapter *adapter);
+
 	/* The QP's peer, if it is of this process and its lane's lock is to be had at once: with
 	 * that, until leave_peer(). Else NULL. Under the QP's lane's lock. */
 	struct qp *(*enter_peer)(struct qp *qp);

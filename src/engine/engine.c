@@ -124,6 +124,11 @@ static bool host_is_near(struct qp *qp)
 	return is_dead(qp->adapter) || seat_is_near(qp);
 }
 
+static uint64_t host_time(const struct adapter *adapter)
+{
+	return lane_now();
+}
+
 static const struct adapter_host host = {
     .schedule = host_schedule,
     .cq_event = host_cq_event,
@@ -140,6 +145,7 @@ static const struct adapter_host host = {
     .is_near = host_is_near,
     .reach = reachable_reach,
     .is_reached = reachable_is_reached,
+    .time = host_time,
     .enter_peer = reachable_enter_peer,
     .leave_peer = reachable_leave_peer,
     .lock_domain = domain_lock,

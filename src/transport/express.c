@@ -10,6 +10,7 @@
 #include "device/memory.h"
 #include "device/mr.h"
 #include "transport/express.h"
+#include "transport/offer.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 #include "wire/mtu.h"
@@ -69,7 +70,8 @@ bool express_is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 			bytes += wr->sg_list[i].length;
 	*length = (uint32_t)bytes;
 	return bytes <= EXPRESS_BYTES &&
-	       (!(wr->send_flags & IBV_SEND_INLINE) || bytes <= qp->sq.max_inline);
+	       (!(wr->send_flags & IBV_SEND_INLINE) || bytes <= qp->sq.max_inline) &&
+	       !offer_is_better(qp, bytes);
 }
 
 static bool load(const struct qp *qp, const struct ibv_sge *sge, bool is_inline, uint8_t *to)
@@ -145,6 +147,8 @@ void express_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, uint32_t
 	struct requester *requester = qp->requester;
 	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 
+	if (length >= CONTEST_BYTES)
+		offer_contest(qp, packets);
 	wqe->first_psn = requester->end;
 	wqe->last_psn = psn_add(requester->end, (int32_t)packets - 1);
 	wqe->flight = WQE_STARTED;
@@ -255,7 +259,7 @@ static bool is_fit(const struct qp *qp, const struct send_wqe *wqe)
 	    !wqe->flight || (wqe->flight == WQE_STARTED && wqe->first_psn == qp->requester->psn);
 
 	return is_new && is_message(wqe->opcode) && wqe->num_sge <= EXPRESS_SGE &&
-	       wqe->length <= EXPRESS_BYTES &&
+	       wqe->length <= EXPRESS_BYTES && !offer_is_better(qp, wqe->length) &&
 	       !(wqe->flags & IBV_SEND_FENCE && qp->requester->rd_count);
 }
 

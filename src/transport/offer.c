@@ -6,6 +6,7 @@
 #include "device/adapter.h"
 #include "device/mr.h"
 #include "transport/build.h"
+#include "transport/express.h"
 #include "transport/offer.h"
 #include "wire/offer.h"
 
@@ -21,16 +22,40 @@ static bool is_paused(const struct requester *requester)
 	return requester->has_packets && psn_compare(requester->psn, requester->packets_to) < 0;
 }
 
-bool offer_may(const struct qp *qp, const struct send_wqe *wqe)
+/* The peer takes some, and nothing is in their way. */
+static bool is_open(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 	const struct adapter_host *host = qp->adapter->host;
 
-	return requester->takes_offers && wqe->length >= FROM && qp->type == IBV_QPT_RC &&
+	return requester->takes_offers && qp->type == IBV_QPT_RC && !requester->recovery &&
+	       !requester->has_credits && !qp->attr.rate_limit && !is_paused(requester) &&
+	       host->is_reached && host->is_reached(qp);
+}
+
+bool offer_may(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t from = contests_want_offers(&qp->requester->contests) ? CONTEST_BYTES : FROM;
+
+	return wqe->length >= from &&
 	       (wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM) &&
-	       !wqe->is_inline && !(wqe->flight & (WQE_OWN | WQE_NO_OFFER)) &&
-	       !requester->recovery && !requester->has_credits && !qp->attr.rate_limit &&
-	       !is_paused(requester) && host->is_reached && host->is_reached(qp);
+	       !wqe->is_inline && !(wqe->flight & (WQE_OWN | WQE_NO_OFFER)) && is_open(qp);
+}
+
+bool offer_is_better(const struct qp *qp, uint64_t length)
+{
+	return length >= CONTEST_BYTES && contests_want_offers(&qp->requester->contests) &&
+	       is_open(qp);
+}
+
+void offer_contest(struct qp *qp, uint32_t psns)
+{
+	struct requester *requester = qp->requester;
+	uint64_t (*time)(const struct adapter *) = qp->adapter->host->time;
+
+	if (time && contests_count(&requester->contests, requester->una, requester->psn, psns))
+		contests_time(&requester->contests, requester->una, requester->psn,
+			      time(qp->adapter));
 }
 
 /* Where `bytes` of the WQE lie, by the keys that the peer may fetch them with. How many pieces; 0
@@ -89,7 +114,7 @@ enum sent offer_send(struct qp *qp, struct send_wqe *wqe, uint64_t now, struct o
 	uint64_t part = wqe->length - offset;
 	uint8_t flags = offset ? 0 : OFFER_STARTS;
 	struct reth pieces[MAX_SGE];
-	uint32_t count;
+	uint32_t count, psns;
 
 	if ((uint64_t)psn_into(requester->psn, requester->una) * qp->mtu >= AHEAD)
 		return SENT_WAIT;
@@ -109,7 +134,10 @@ enum sent offer_send(struct qp *qp, struct send_wqe *wqe, uint64_t now, struct o
 	requester->since_ack_req = 0;
 	requester->is_unasked = false;
 	requester->counters.offered++;
-	request_advance(requester, wqe, (uint32_t)((part + qp->mtu - 1) / qp->mtu));
+	psns = (uint32_t)((part + qp->mtu - 1) / qp->mtu);
+	if (wqe->length <= EXPRESS_BYTES)
+		offer_contest(qp, psns);
+	request_advance(requester, wqe, psns);
 	cursor_reset(&requester->gather);
 	requester->large_end = requester->psn;
 	retry_start_timer(qp, now);

@@ -18,6 +18,12 @@ enum { OFFER_PART = 1 << 20 }; /* bytes of an offer at most */
 /* Whether what comes next of this WQE, which has its PSNs, is to be offered. */
 bool offer_may(const struct qp *qp, const struct send_wqe *wqe);
 
+/* Whether a message that could be a record (express.h) is better offered, for all that is known. */
+bool offer_is_better(const struct qp *qp, uint64_t length);
+
+/* One of a length that contests are about is about to leave, by either way. */
+void offer_contest(struct qp *qp, uint32_t psns);
+
 /* Offers it. SENT also where it has to go by packets: the next step sends those. */
 enum sent offer_send(struct qp *qp, struct send_wqe *wqe, uint64_t now, struct outbox *outbox,
 		     uint32_t *bytes);

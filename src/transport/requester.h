@@ -22,6 +22,7 @@
 #include "device/limits.h"
 #include "device/qp.h"
 #include "explain/reason.h"
+#include "transport/contest.h"
 #include "transport/payload.h"
 #include "transport/probe.h"
 #include "transport/recovery.h"
@@ -108,7 +109,8 @@ struct requester {
 	struct window window; /* RC */
 	struct probe probe;
 	enum reason failed_reason;
-	struct pace pace; /* UC, UD */
+	struct pace pace;	  /* UC, UD */
+	struct contests contests; /* RC, to another process of this host */
 	struct sge_cursor gather, scatter;
 
 	/*

@@ -54,6 +54,13 @@ bool near_is_reached(const struct qp *qp)
 	return true;
 }
 
+uint64_t near_time(const struct adapter *adapter)
+{
+	const struct node *node = adapter->host_data;
+
+	return node->world->now;
+}
+
 static const struct qp *peer_of(const struct node *to, const struct qp *qp)
 {
 	for (uint32_t i = 0; i < to->shown_qp_count; i++)

@@ -625,6 +625,18 @@ static struct ibv_send_wr *post_plainly(struct endpoint *end, struct ibv_send_wr
 	return wr;
 }
 
+/* As if contests had come to it. */
+static void choose_way(struct endpoint *end)
+{
+	struct contests *contests = &end->qp->requester->contests;
+
+	if (!end->world->weather.has_offers || !rng_chance(&end->world->host, 2000))
+		return;
+	for (int i = 0; i < 2; i++)
+		contests->of[i].way =
+		    rng_below(&end->world->host, 2) ? CONTEST_OFFERS : CONTEST_RECORDS;
+}
+
 /* What is fit for it by the express path, or plainly, and then no turn is needed for it. */
 static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count, bool *needs_turn)
 {
@@ -633,6 +645,7 @@ static void post_list(struct endpoint *end, struct draft *drafts, uint32_t count
 
 	if (!count)
 		return;
+	choose_way(end);
 	for (uint32_t i = 0; i + 1 < count; i++)
 		drafts[i].wr.next = &drafts[i + 1].wr;
 	if (end->world->weather.has_express) {

@@ -432,6 +432,7 @@ void near_withdraw_mr(struct adapter *adapter, const struct mr *mr);
 bool near_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access);
 void near_withdraw_qp(struct adapter *adapter, const struct qp *qp);
 bool near_is_reached(const struct qp *qp);
+uint64_t near_time(const struct adapter *adapter);
 enum reach_result near_reach(struct qp *qp, const struct reach_op *op);
 
 /* world.c */

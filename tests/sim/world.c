@@ -187,6 +187,7 @@ static const struct adapter_host near_host = {
     .withdraw_qp = near_withdraw_qp,
     .reach = near_reach,
     .is_reached = near_is_reached,
+    .time = near_time,
 };
 
 const char *sim_in_verb;

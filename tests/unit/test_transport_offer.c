@@ -16,6 +16,7 @@ static struct pair *pair;
 static struct adapter_host host;
 static bool is_near;
 static int fetches, refuse_from, late_times, at_fetch;
+static uint64_t clock_now;
 
 /* The peer's memory, as its rkey has it. */
 static enum reach_result fetch(struct qp *qp, const struct reach_op *op)
@@ -72,12 +73,18 @@ static void meet(void)
 	pair->passed = 0;
 }
 
+static uint64_t clock_time(const struct adapter *adapter)
+{
+	return clock_now;
+}
+
 static void connect_with(void)
 {
 	pair = pair_connected(&options);
 	host = pair_host;
 	host.reach = fetch;
 	host.is_reached = is_reached;
+	host.time = clock_time;
 	host.enter_peer = enter_peer;
 	host.cq_event = note_event;
 	pair->a.adapter.host = pair->b.adapter.host = &host;
@@ -609,6 +616,64 @@ static void its_receiver_may_go_into_error_or_reset_meanwhile(void **state)
 	}
 }
 
+/* ---- what could be a record too (contest.h) ---- */
+
+static void meet_with_records(void)
+{
+	pair_free(pair);
+	options.has_express = true;
+	connect_with();
+	meet();
+}
+
+static void pass(uint64_t wr_id, uint32_t length)
+{
+	side_post_recv(&pair->b, wr_id, 0, LENGTH);
+	send(wr_id, 0, length);
+	pair_run(pair);
+	side_expect(&pair->a, wr_id, IBV_WC_SUCCESS);
+	expect_message(wr_id, 0, length);
+}
+
+static void a_middling_one_goes_as_its_contest_has_it(void **state)
+{
+	struct contests *contests;
+
+	meet_with_records();
+	contests = &pair->a.qp->requester->contests;
+	pass(1, 65536);
+	pair_expect_trace(pair, "A express 1\nB ACK 64\n");
+	contests->of[0].way = contests->of[1].way = CONTEST_OFFERS;
+	pair->trace[0] = '\0';
+	pass(2, 65536);
+	pass(3, CONTEST_BYTES);
+	pair_expect_trace(pair, "A OFFER 65 ack\nB ACK 128\nA OFFER 129 ack\nB ACK 160\n");
+	pair->trace[0] = '\0';
+	pass(4, CONTEST_BYTES - 1);
+	is_near = false;
+	pass(5, CONTEST_BYTES);
+	pair_expect_trace(pair, "A express 161\nB ACK 192\nA express 193\nB ACK 224\n");
+	assert_int_equal(fetches, 2);
+}
+
+static void which_follows_what_they_take(void **state)
+{
+	const struct transport_counters *counters;
+	uint64_t before;
+
+	meet_with_records();
+	counters = transport_counters(pair->a.qp);
+	for (uint64_t i = 1; i <= 1000; i++) {
+		pair->trace[0] = '\0';
+		before = counters->offered;
+		pass(i, 40000);
+		clock_now += counters->offered > before ? 2000 : 3000;
+		if (i > 500)
+			assert_int_equal(counters->offered, before + 1);
+	}
+	assert_true(counters->expressed > CONTEST_FIRST);
+}
+
 /* ---- nonsense ---- */
 
 static void put_offer(uint32_t psn, const uint8_t *payload, uint32_t length)
@@ -723,6 +788,8 @@ int main(void)
 	    TEST(a_fetch_that_takes_long_goes_on_and_nothing_is_lost),
 	    TEST(one_that_takes_longer_than_the_ack_timeout),
 	    TEST(its_receiver_may_go_into_error_or_reset_meanwhile),
+	    TEST(a_middling_one_goes_as_its_contest_has_it),
+	    TEST(which_follows_what_they_take),
 	    TEST(an_offer_that_makes_no_sense_is_declined),
 	    TEST(an_offer_in_the_middle_of_something_else),
 	};

@@ -37,7 +37,7 @@
 
 enum {
 	PAIR_PACKETS = 4096,
-	PAIR_BYTES = (16 << 10) + 128,
+	PAIR_BYTES = (64 << 10) + 128,
 	PAIR_MEMORY = 1 << 20,
 	PAIR_EVENTS = 32,
 	PAIR_TRACE = 8192

@@ -347,6 +347,15 @@ static void and_where_it_has_its_receives_late(void **state)
 	assert_true(send_to(serve_taking, 20, &offered) > 0);
 }
 
+/* By both ways in turn, as contests have it. */
+static void middling_ones_arrive_whole_and_in_order(void **state)
+{
+	uint64_t offered;
+
+	streamed = 40000;
+	assert_true(send_to(serve_taking, 1000, &offered) <= offered);
+}
+
 static void not_where_that_is_off(void **state)
 {
 	uint64_t offered;
@@ -647,6 +656,7 @@ int main(void)
 	    TEST(messages_arrive_whole_and_in_order),
 	    TEST(where_the_receiver_sleeps_too),
 	    TEST(and_where_it_has_its_receives_late),
+	    TEST(middling_ones_arrive_whole_and_in_order),
 	    TEST(not_where_that_is_off),
 	    TEST(nor_to_one_that_keeps_its_memory_to_itself),
 	    TEST(who_sends_and_polls_has_a_share_in_it),
