@@ -11,7 +11,7 @@
 #include "wire/offer.h"
 
 enum {
-	FROM = 64 << 10,	/* less is as fast by packets, or faster where the cores are near */
+	FROM = CONTEST_BYTES,	/* of what is no record; shorter ones are as fast by packets */
 	AHEAD = 2 * OFFER_PART, /* bytes not acknowledged, then it waits */
 	DECLINED_WQES = 32,	/* so many as long go by packets then */
 	DECLINED_PSNS = 1 << 20,
@@ -35,9 +35,7 @@ static bool is_open(const struct qp *qp)
 
 bool offer_may(const struct qp *qp, const struct send_wqe *wqe)
 {
-	uint32_t from = contests_want_offers(&qp->requester->contests) ? CONTEST_BYTES : FROM;
-
-	return wqe->length >= from &&
+	return wqe->length >= FROM &&
 	       (wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM) &&
 	       !wqe->is_inline && !(wqe->flight & (WQE_OWN | WQE_NO_OFFER)) && is_open(qp);
 }

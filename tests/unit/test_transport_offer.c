@@ -543,9 +543,9 @@ static void nor_what_is_short_or_invalidates(void **state)
 				 .invalidate_rkey = 77};
 
 	side_post_recv(&pair->b, 7, 0, LENGTH);
-	send(1, 0, 10000);
+	send(1, 0, CONTEST_BYTES - 1);
 	pair_run(pair);
-	expect_message(7, 0, 10000);
+	expect_message(7, 0, CONTEST_BYTES - 1);
 	side_post_recv(&pair->b, 7, 0, LENGTH);
 	side_post(&pair->a, &wr);
 	pair_run(pair);
@@ -639,6 +639,8 @@ static void a_middling_one_goes_as_its_contest_has_it(void **state)
 {
 	struct contests *contests;
 
+	pass(1, CONTEST_BYTES); /* that cannot be one */
+	pair_expect_trace(pair, "A OFFER 1 ack\nB ACK 32\n");
 	meet_with_records();
 	contests = &pair->a.qp->requester->contests;
 	pass(1, 65536);
