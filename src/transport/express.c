@@ -147,8 +147,6 @@ void express_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, uint32_t
 	struct requester *requester = qp->requester;
 	bool has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 
-	if (length >= CONTEST_BYTES)
-		offer_contest(qp, packets);
 	wqe->first_psn = requester->end;
 	wqe->last_psn = psn_add(requester->end, (int32_t)packets - 1);
 	wqe->flight = WQE_STARTED;
@@ -159,6 +157,16 @@ void express_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, uint32_t
 	requester->counters.expressed++;
 	requester->counters.sent_packets += packets;
 	requester->counters.sent_bytes += express_packet_bytes(length, packets, has_imm);
+}
+
+/* The same of any length: of one packet there is no contest, and express_beside.c asks for none. */
+static void note_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length)
+{
+	uint32_t packets = express_packets(length, qp->mtu);
+
+	if (length >= CONTEST_BYTES)
+		offer_contest(qp, packets);
+	express_sent(qp, wqe, length, packets);
 }
 
 static bool gather(const struct qp *qp, const struct send_wqe *wqe, uint8_t *to)
@@ -219,7 +227,7 @@ static enum step send(struct qp *qp, struct outbox *outbox)
 		return STEP_STUCK;
 	express_head(qp, wqe->opcode, wqe->flags, wqe->imm_data, express);
 	outbox->commit_express(outbox, sizeof(*express) + length);
-	express_sent(qp, wqe, length, express_packets(length, qp->mtu));
+	note_sent(qp, wqe, length);
 	return STEP_SENT;
 }
 
@@ -248,7 +256,7 @@ static enum step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t 
 	outbox->commit_express(outbox, sizeof(*express) + length);
 	express_keep(qp, wr, length, wqe);
 	qp->sq.next++;
-	express_sent(qp, wqe, length, express_packets(length, qp->mtu));
+	note_sent(qp, wqe, length);
 	return STEP_SENT;
 }
 
