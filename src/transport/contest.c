@@ -14,15 +14,20 @@ enum {
 /* A window that took longer was the program's time, and no copies'. */
 static const uint64_t IDLE_NS = 3000000;
 
-static void begin_window(struct contest *contest, uint32_t psn)
+static struct contest *present(struct contests *contests)
 {
-	contest->state = CONTEST_CLEARING;
-	contest->from = psn;
+	return &contests->of[contests->are_alone];
 }
 
-static uint64_t median(const uint64_t took[CONTEST_TIMES])
+static void begin_window(struct contests *contests, uint32_t psn)
 {
-	uint64_t a = took[0], b = took[1], c = took[2];
+	present(contests)->state = CONTEST_CLEARING;
+	contests->from = psn;
+}
+
+static uint32_t median(const uint32_t took[CONTEST_TIMES])
+{
+	uint32_t a = took[0], b = took[1], c = took[2];
 
 	if (a > b) {
 		a = took[1];
@@ -50,7 +55,7 @@ static void settle(struct contest *contest, bool changes)
 
 static bool is_other_better(const struct contest *contest)
 {
-	uint64_t best = median(contest->took[contest->best]);
+	uint32_t best = median(contest->took[contest->best]);
 
 	return median(contest->took[!contest->best]) < best - best / GAIN;
 }
@@ -62,19 +67,21 @@ static bool is_hopeless(const struct contest *contest)
 	       contest->took[!contest->best][0] / HOPELESS > contest->took[contest->best][0];
 }
 
-static bool count(struct contest *contest, uint32_t una, uint32_t psn, uint32_t psns)
+static bool count(struct contests *contests, uint32_t una, uint32_t psn, uint32_t psns)
 {
+	struct contest *contest = present(contests);
+
 	switch (contest->state) {
 	case CONTEST_CLEARING:
-		return una == psn || psn_compare(una, contest->from) >= 0;
+		return una == psn || psn_compare(una, contests->from) >= 0;
 	case CONTEST_TIMING:
-		return psn_into(una, contest->from) >= CONTEST_WINDOW * psns;
+		return psn_into(una, contests->from) >= CONTEST_WINDOW * psns;
 	default:
 		contest->settled++;
 		if (contest->settled < (contest->interval ? contest->interval : CONTEST_FIRST))
 			return false;
 		contest->windows = 0;
-		begin_window(contest, psn);
+		begin_window(contests, psn);
 		return false;
 	}
 }
@@ -82,11 +89,9 @@ static bool count(struct contest *contest, uint32_t una, uint32_t psn, uint32_t 
 /* Where most of a block were of the other kind, that one's contest goes on. */
 static void change_sides(struct contests *contests, uint32_t psn)
 {
-	struct contest *contest = &contests->of[!contests->are_alone];
-
 	contests->are_alone = !contests->are_alone;
-	if (contest->state != CONTEST_SETTLED)
-		begin_window(contest, psn);
+	if (present(contests)->state != CONTEST_SETTLED)
+		begin_window(contests, psn);
 }
 
 static void end_block(struct contests *contests, uint32_t psn)
@@ -105,35 +110,40 @@ bool contests_count(struct contests *contests, uint32_t una, uint32_t psn, uint3
 	contests->alone += una == psn;
 	if (contests->counted == CONTEST_BLOCK)
 		end_block(contests, psn);
-	return count(&contests->of[contests->are_alone], una, psn, psns);
+	return count(contests, una, psn, psns);
 }
 
-static void end_window(struct contest *contest, uint32_t una, uint32_t psn, uint64_t now)
+static void end_window(struct contests *contests, uint32_t una, uint32_t psn, uint64_t now)
 {
-	uint64_t took = now - contest->since;
+	struct contest *contest = present(contests);
+	uint64_t took = now - contests->since;
 
+	if (took > IDLE_NS) {
+		settle(contest, false);
+		return;
+	}
 	contest->took[contest->way][contest->windows / 2] =
-	    took * UNIT / psn_into(una, contest->from);
+	    (uint32_t)(took * UNIT / psn_into(una, contests->from));
 	contest->windows++;
-	if (took > IDLE_NS || is_hopeless(contest)) {
+	if (is_hopeless(contest)) {
 		settle(contest, false);
 	} else if (contest->windows == 2 * CONTEST_TIMES) {
 		settle(contest, is_other_better(contest));
 	} else {
 		contest->way = !contest->way;
-		begin_window(contest, psn);
+		begin_window(contests, psn);
 	}
 }
 
 void contests_time(struct contests *contests, uint32_t una, uint32_t psn, uint64_t now)
 {
-	struct contest *contest = &contests->of[contests->are_alone];
+	struct contest *contest = present(contests);
 
 	if (contest->state == CONTEST_TIMING) {
-		end_window(contest, una, psn, now);
+		end_window(contests, una, psn, now);
 	} else {
 		contest->state = CONTEST_TIMING;
-		contest->from = una;
-		contest->since = now;
+		contests->from = una;
+		contests->since = now;
 	}
 }

@@ -36,18 +36,18 @@ enum contest_state {
 
 struct contest {
 	uint8_t state, way;
-	uint8_t best;	   /* the way outside of contests */
-	uint8_t windows;   /* that are over */
-	uint32_t settled;  /* messages since the last contest */
-	uint32_t interval; /* so many, and then comes the next; 0: the first */
-	uint32_t from;	   /* PSN; the window begins, or began, when it was acknowledged */
-	uint64_t since;	   /* when that was */
-	uint64_t took[2][CONTEST_TIMES]; /* each way; for 1024 PSNs */
+	uint8_t best;			 /* the way outside of contests */
+	uint8_t windows;		 /* that are over */
+	uint32_t settled;		 /* messages since the last contest */
+	uint32_t interval;		 /* so many, and then comes the next; 0: the first */
+	uint32_t took[2][CONTEST_TIMES]; /* ns each way; for 1024 PSNs */
 };
 
 /* Zeroed at first. */
 struct contests {
 	struct contest of[2]; /* streams, messages alone */
+	uint64_t since;	      /* when `from` was acknowledged, */
+	uint32_t from;	      /* PSN; there the window begins, or began */
 	bool are_alone;
 	uint8_t counted, alone; /* of the block */
 };
