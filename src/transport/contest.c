@@ -40,14 +40,12 @@ _Static_assert(CONTEST_TIMES == 3, "the median of three");
 
 static void settle(struct contest *contest, bool changes)
 {
-	if (changes) {
+	if (changes)
 		contest->best = !contest->best;
+	if (changes || !contest->interval)
 		contest->interval = CONTEST_SOONEST;
-	} else if (!contest->interval) {
-		contest->interval = CONTEST_SOONEST;
-	} else if (contest->interval < CONTEST_LATEST) {
+	else if (contest->interval < CONTEST_LATEST)
 		contest->interval *= 2;
-	}
 	contest->way = contest->best;
 	contest->settled = 0;
 	contest->state = CONTEST_SETTLED;

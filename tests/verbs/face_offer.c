@@ -347,13 +347,16 @@ static void and_where_it_has_its_receives_late(void **state)
 	assert_true(send_to(serve_taking, 20, &offered) > 0);
 }
 
-/* By both ways in turn, as contests have it. */
+/* By both ways in turn, as contests have it: on a busy machine not each comes so far. */
 static void middling_ones_arrive_whole_and_in_order(void **state)
 {
-	uint64_t offered;
+	uint64_t offered = 0, fetched = 0;
 
 	streamed = 40000;
-	assert_true(send_to(serve_taking, 1000, &offered) <= offered);
+	for (int i = 0; i < 20 && (!fetched || offered == 1000); i++)
+		fetched = send_to(serve_taking, 1000, &offered);
+	assert_in_range(fetched, 1, offered);
+	assert_true(offered < 1000);
 }
 
 static void not_where_that_is_off(void **state)
