@@ -144,7 +144,8 @@ struct lane {
 	uint64_t gsi_patient_at; /* until then no MAD waits for room in a mailbox */
 	struct stream stream;
 	struct allowances allowances;
-	uint64_t copied; /* bytes from or to other processes' memory, since the lock was taken */
+	uint64_t copied;   /* bytes from or to other processes' memory, since the lock was taken */
+	uint64_t unlooked; /* and since a post that copied looked at the sockets */
 	bool has_express;
 	struct seat *late;    /* QPs that express.c left something to do for */
 	struct seat *untimed; /* and those whose ACK timer is to start */

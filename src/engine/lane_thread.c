@@ -141,7 +141,22 @@ static void await_reply(struct lane *lane)
 	lane_unlock(lane);
 }
 
-/* Until there is news, or nobody polls any more. */
+/* What polls that stopped have taught, which a program that goes on polling disproves. Only this
+ * thread learns it. */
+static bool is_wary(const struct lane *lane)
+{
+	return atomic_load_explicit(&lane->patience, memory_order_relaxed) != PATIENCE_NS ||
+	       lane->vain_calls;
+}
+
+static bool is_reliable(const struct lane *lane)
+{
+	return lane_now() >=
+	       atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS;
+}
+
+/* Until there is news, or nobody polls any more. Who waits for the lock keeps it from the poller,
+ * so it is taken for a reason only. */
 static void nap(struct lane *lane)
 {
 	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
@@ -161,9 +176,7 @@ static void nap(struct lane *lane)
 		take_over(lane, polls, poller_time(lane) > ran + NAP_NS / 2);
 		return;
 	}
-	if (!is_kicked &&
-	    lane_now() <
-		atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS)
+	if (!is_kicked && !(is_wary(lane) && is_reliable(lane)))
 		return;
 	lane_lock(lane);
 	if (is_kicked) {

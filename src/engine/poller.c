@@ -20,6 +20,7 @@ enum {
 	GAP_NS = 10000,		   /* between two polls: someone has more to do than to poll */
 	PREEMPTED_MAX_NS = NAP_NS, /* longer, and the lane's thread has taken over */
 	FEW_PACKETS = 3,	   /* a message, the ACK of ours */
+	LOOK_BYTES = 512 << 10,	   /* copied, 25 to 50 us, between two looks */
 };
 
 /*
@@ -162,6 +163,10 @@ void lane_look_too(struct lane *lane, uint64_t began)
 	unsigned int spent = 0;
 
 	note_poll(lane, began);
+	lane->unlooked += lane->copied;
+	if (lane->unlooked < LOOK_BYTES)
+		return;
+	lane->unlooked = 0;
 	intake_look(lane, lane_now(), &spent);
 }
 

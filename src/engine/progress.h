@@ -64,8 +64,8 @@ void lane_let_it_call(struct lane *lane);
 /* A program's verb ends, the lock let go. */
 void lane_leave(struct lane *lane, bool took_long);
 
-/* A post has copied for so long that it looks at what came in meanwhile, as a poll does: a program
- * may post for long before it polls. */
+/* A post has copied for long: it counts as a poll, and when enough was copied looks at what came in
+ * meanwhile, as a program may post for long before it polls. */
 void lane_look_too(struct lane *lane, uint64_t began);
 
 /* All that neighbours have sent through shared memory. */

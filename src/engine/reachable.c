@@ -207,15 +207,18 @@ enum { STREAM_FROM = 8, STREAM_GAP_NS = 500, STREAM_HOLD_NS = 500000, STREAM_BYT
 
 static bool is_in_stream(struct stream *stream, const struct reach_op *op)
 {
-	uint64_t now = lane_now();
+	uint64_t now;
 
+	if (op->length > STREAM_BYTES)
+		return false;
+	now = lane_now();
 	if (op->is_awaited)
 		stream->packets_to = 0;
 	if (op->is_awaited || now > stream->last_end + STREAM_GAP_NS)
 		stream->length = 0;
 	if (stream->length >= STREAM_FROM)
 		stream->packets_to = now + STREAM_HOLD_NS;
-	return now < stream->packets_to && op->length <= STREAM_BYTES;
+	return now < stream->packets_to;
 }
 
 /* What the peer has offered is asked for, and no stream of ours. */
@@ -243,7 +246,7 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	if (op->is_prompt || is_in_stream(&lane->stream, op))
 		return REACH_REFUSED;
 	result = samehost_reach(lane->samehost, question, op);
-	if (result == REACH_DONE) {
+	if (result == REACH_DONE && op->length <= STREAM_BYTES) {
 		lane->stream.length++;
 		lane->stream.last_end = lane_now();
 	}
