@@ -183,8 +183,8 @@ def free_port():
 # ---- ours ----
 
 def iterations(size):
-    """perftest does not warm up, as UCX does: the first milliseconds of a process are to count for little."""
-    return 5000 if size >= MIB else 12000 if size >= 65536 else 100000
+    """perftest does not warm up, as UCX does for 10,000 messages: the first milliseconds of a process are to count for little."""
+    return 10000 if size >= MIB else 40000 if size >= 65536 else 100000
 
 
 def latency(operation, size, *options, **settings):
