@@ -28,7 +28,7 @@ enum {
 	IN_FLIGHT = 64, /* over all queue pairs */
 	MESSAGES = 100000,
 	OVER_ALL = 400000, /* over all queue pairs, behind MESSAGES that are not counted */
-	ROUNDS = 200, /* of each process to all others */
+	ROUNDS = 200,	   /* of each process to all others */
 	REGION = 4096,
 	PROCESSES_MAX = 128,
 	QPS_MAX = 16384,

@@ -87,6 +87,12 @@ void reachable_abandon(struct reachable *reachable)
 	close_all(reachable);
 }
 
+void reachable_say_sleeper(struct reachable *reachable, pid_t thread)
+{
+	if (reachable->directory)
+		directory_say_sleeper(reachable->directory, thread);
+}
+
 /* What is set-user-ID, or was, is undumpable: others of the user that it came from must not get at
  * its memory. */
 bool reachable_is_open(const struct reachable *reachable)

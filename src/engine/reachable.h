@@ -33,6 +33,9 @@ void reachable_close(struct reachable *reachable);
 /* In the child of a fork. */
 void reachable_abandon(struct reachable *reachable);
 
+/* Of this process, and sleeps nearly always; 0: no more. */
+void reachable_say_sleeper(struct reachable *reachable, pid_t thread);
+
 /* Whether they may be given to others of our user now. */
 bool reachable_is_open(const struct reachable *reachable);
 

@@ -2,10 +2,13 @@
 /*
  * The watch thread: follows changes of interfaces and addresses while a device is open.
  */
+#define _GNU_SOURCE
 #include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "engine/netdev.h"
+#include "engine/reachable.h"
 #include "engine/state.h"
 
 enum { SETTLE_MS = 20 }; /* changes come in bursts */
@@ -34,6 +37,7 @@ void *watch_thread(void *data)
 	    {.fd = engine->watch_fd, .events = POLLIN},
 	};
 
+	reachable_say_sleeper(&engine->reachable, gettid());
 	while (!fds[0].revents) {
 		if (poll(fds, 2, -1) <= 0 || !fds[1].revents)
 			continue;
@@ -41,5 +45,6 @@ void *watch_thread(void *data)
 		netdev_watch_drain(engine->watch_fd);
 		update_all(engine);
 	}
+	reachable_say_sleeper(&engine->reachable, 0);
 	return NULL;
 }

@@ -26,6 +26,7 @@ struct entry {
 
 struct directory {
 	struct entry qps[ENTRIES], mrs[ENTRIES];
+	_Alignas(64) atomic_int sleeper;
 };
 
 _Static_assert(sizeof(struct entry) == 64, "one cache line");
@@ -49,6 +50,11 @@ static uint32_t mr_place(uint32_t rkey)
 }
 
 /* ---- the owner ---- */
+
+void directory_say_sleeper(struct directory *directory, pid_t thread)
+{
+	atomic_store_explicit(&directory->sleeper, thread, memory_order_relaxed);
+}
 
 static bool publish(struct entry *entry, const uint64_t words[ENTRY_WORDS])
 {
@@ -97,6 +103,11 @@ void directory_withdraw_mr(struct directory *directory, uint32_t rkey)
 }
 
 /* ---- readers ---- */
+
+pid_t directory_sleeper(const struct directory *directory)
+{
+	return atomic_load_explicit(&directory->sleeper, memory_order_relaxed);
+}
 
 /* The version that was copied, 0 if there is nothing, or it changed meanwhile. */
 static unsigned int copy(const struct entry *entry, uint64_t words[ENTRY_WORDS])

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #include "link/commons.h"
 
@@ -39,6 +40,15 @@ struct directory_mr {
 
 /* Zeroed memory of this size is an empty one. Most of it is never touched. */
 size_t directory_bytes(void);
+
+/*
+ * A thread of the owner's that sleeps nearly always; 0: none. Any thread says so.
+ *
+ * The kernel counts who looks a thread up in the thread itself, in a line that each of its system
+ * calls needs. So who copies names this one, and not the program's own, which may poll.
+ */
+void directory_say_sleeper(struct directory *directory, pid_t thread);
+pid_t directory_sleeper(const struct directory *directory); /* what it says: not to be trusted */
 
 /* The owner's, one at a time. False: the place is taken. What is withdrawn was published. */
 bool directory_publish_qp(struct directory *directory, const struct directory_qp *qp);

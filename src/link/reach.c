@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -45,6 +46,7 @@ struct reach {
 	struct detour *detour;
 	int memory_fd, lifeline;
 	pid_t pid;	      /* 0: no process_vm_*() */
+	pid_t number;	      /* for these: the process's, or one of its threads' (directory.h) */
 	struct timespec seen; /* alive, by the coarse clock */
 	struct race races[2]; /* of WRITEs, of READs */
 };
@@ -115,16 +117,31 @@ static int split(const struct reach_op *op, struct iovec pieces[MAX_SGE + 1])
 	return count + 1;
 }
 
+static bool is_copied(ssize_t done, const struct reach_op *op)
+{
+	return done >= 0 && (uint64_t)done == op->bytes;
+}
+
 static bool by_descriptor(const struct reach *reach, const struct iovec *pieces, int count,
 			  const struct reach_op *op, uint64_t place)
 {
 	ssize_t done = op->is_read ? preadv(reach->memory_fd, pieces, count, (off_t)place)
 				   : pwritev(reach->memory_fd, pieces, count, (off_t)place);
 
-	return done >= 0 && (uint64_t)done == op->bytes;
+	return is_copied(done, op);
 }
 
-/* The number may be another process's by the time that this one is gone, but not so soon. */
+/* The owner's word for it is not enough: a thread, but of that process. */
+static pid_t number_of(const struct reach *reach)
+{
+	pid_t sleeper = directory_sleeper(reach->directory);
+
+	return reach->pid && sleeper > 0 && tgkill(reach->pid, sleeper, 0) == 0 ? sleeper
+										: reach->pid;
+}
+
+/* A number may be another process's by the time that this one, or its thread, is gone, but not so
+ * soon. */
 bool reach_is_there(struct reach *reach)
 {
 	struct timespec now;
@@ -135,21 +152,20 @@ bool reach_is_there(struct reach *reach)
 	if (reach_has_ended(reach->lifeline))
 		return false;
 	reach->seen = now;
+	reach->number = number_of(reach);
 	return true;
 }
 
 /* The kernel looks up the other side's pages once for each piece there, and copies once for each
  * piece on either side: so what is to be split is split here. */
-static ssize_t by_number(struct reach *reach, const struct iovec *pieces, int count,
+static ssize_t by_number(const struct reach *reach, const struct iovec *pieces, int count,
 			 const struct reach_op *op, uint64_t place)
 {
 	struct iovec there = {(void *)(uintptr_t)place, op->bytes};
+	unsigned long here = (unsigned long)count;
 
-	if (!reach_is_there(reach))
-		return 0;
-	return op->is_read
-		   ? process_vm_readv(reach->pid, pieces, (unsigned long)count, &there, 1, 0)
-		   : process_vm_writev(reach->pid, pieces, (unsigned long)count, &there, 1, 0);
+	return op->is_read ? process_vm_readv(reach->number, pieces, here, &there, 1, 0)
+			   : process_vm_writev(reach->number, pieces, here, &there, 1, 0);
 }
 
 bool reach_is_by_number(const struct reach *reach)
@@ -165,9 +181,15 @@ static bool by_either(struct reach *reach, const struct iovec *pieces, int count
 
 	if (!reach->pid)
 		return by_descriptor(reach, pieces, count, op, place);
+	if (!reach_is_there(reach))
+		return false;
 	done = by_number(reach, pieces, count, op, place);
+	if (done < 0 && errno == ESRCH && reach->number != reach->pid) {
+		reach->number = reach->pid; /* the thread has ended */
+		done = by_number(reach, pieces, count, op, place);
+	}
 	if (done >= 0 || (errno != EPERM && errno != ENOSYS && errno != ESRCH))
-		return done >= 0 && (uint64_t)done == op->bytes;
+		return is_copied(done, op);
 	reach->pid = 0;
 	return by_descriptor(reach, pieces, count, op, place);
 }

@@ -19,51 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "device/mr.h"
-#include "device/pd.h"
-#include "engine/engine.h"
-#include "engine/lane.h"
 #include "engine/meeting.h"
-#include "engine/progress.h"
+#include "engine_side.h"
 #include "explain/reason.h"
 #include "link/udp.h"
-#include "own_network.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
 
-enum { PATIENCE_MS = 10000, ROUNDS = 300, SIZE = 20000 };
-
-/* ---- what the engine tells ---- */
-
-static atomic_uint cq_events, gid_changes, port_errors, port_actives;
-
-static void on_cq_event(struct cq *cq)
-{
-	atomic_fetch_add(&cq_events, 1);
-}
-
-static void on_async_event(struct adapter *adapter, const struct ibv_async_event *event)
-{
-	if (event->event_type == IBV_EVENT_GID_CHANGE)
-		atomic_fetch_add(&gid_changes, 1);
-	if (event->event_type == IBV_EVENT_PORT_ERR)
-		atomic_fetch_add(&port_errors, 1);
-	if (event->event_type == IBV_EVENT_PORT_ACTIVE)
-		atomic_fetch_add(&port_actives, 1);
-}
-
-static const struct engine_face face = {.cq_event = on_cq_event, .async_event = on_async_event};
-
-static uint64_t now_ms(void)
-{
-	return engine_now() / 1000000;
-}
+enum { ROUNDS = 300 };
 
 /* Waits until the count is more than it was. */
 static bool grows(atomic_uint *count, unsigned int was)
@@ -76,85 +44,10 @@ static bool grows(atomic_uint *count, unsigned int was)
 	return atomic_load(count) != was;
 }
 
-/* ---- the surroundings ---- */
-
 static void run(const char *command)
 {
 	if (system(command) != 0)
 		fail_msg("%s", command);
-}
-
-static int surroundings(void **state)
-{
-	engine_set_face(&face);
-	return system("ip link set lo up && ip link add va type veth peer name vb &&"
-		      "sysctl -qw net.ipv6.conf.va.disable_ipv6=1 && ip link set va up &&"
-		      "ip link set vb up && ip addr add 192.0.2.1/24 dev va");
-}
-
-static struct adapter *open_device(const char *netdev)
-{
-	struct device_info *devices;
-	struct adapter *adapter = NULL;
-	int count = engine_list_devices(&devices);
-
-	for (int i = 0; i < count; i++)
-		if (strcmp(devices[i].netdev, netdev) == 0)
-			assert_int_equal(engine_open(&devices[i], &adapter), 0);
-	assert_non_null(adapter);
-	free(devices);
-	return adapter;
-}
-
-/* ---- a side of a connection ---- */
-
-struct contact {
-	uint32_t qpn, rkey;
-	uint64_t addr;
-	union ibv_gid gid;
-};
-
-struct side {
-	struct adapter *adapter;
-	struct pd *pd;
-	struct cq *cq;
-	struct mr *mr;
-	struct qp *qp;
-	struct contact self, peer;
-	bool sleeps;	       /* on completion events, instead of polling */
-	char buffer[2 * SIZE]; /* what is sent, what is received */
-};
-
-static void side_open(struct side *side, enum ibv_qp_type type)
-{
-	struct ibv_qp_init_attr_ex init = {
-	    .qp_type = type,
-	    .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-
-	memset(side, 0, sizeof(*side));
-	side->adapter = open_device("lo");
-	assert_int_equal(pd_create(side->adapter, &side->pd), 0);
-	assert_int_equal(cq_create(side->adapter, 64, &side->cq), 0);
-	assert_int_equal(mr_create(side->pd, side->buffer, sizeof(side->buffer),
-				   (uintptr_t)side->buffer,
-				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &side->mr),
-			 0);
-	init.send_cq = init.recv_cq = &side->cq->ibv;
-	assert_int_equal(engine_create_qp(side->pd, &init, &side->qp), 0);
-	side->self.qpn = side->qp->number;
-	side->self.rkey = side->mr->rkey;
-	side->self.addr = (uintptr_t)side->buffer;
-	assert_int_equal(port_gid(&side->adapter->port, 0, &side->self.gid), 0);
-}
-
-static void side_close(struct side *side)
-{
-	assert_int_equal(engine_destroy_qp(side->qp), 0);
-	assert_int_equal(mr_destroy(side->mr), 0);
-	assert_int_equal(cq_destroy(side->cq), 0);
-	assert_int_equal(pd_destroy(side->pd), 0);
-	engine_close(side->adapter);
 }
 
 static void side_connect(struct side *side)
@@ -635,175 +528,6 @@ static int only_the_parent_goes_on(void **state)
 	return 0;
 }
 
-/* ---- polls, while somebody else makes progress ---- */
-
-static atomic_bool has_lock, has_let_go;
-
-static void *hold_lane(void *lane)
-{
-	atomic_store(&has_let_go, false);
-	lane_lock(lane);
-	atomic_store(&has_lock, true);
-	poll(NULL, 0, 50);
-	atomic_store(&has_let_go, true);
-	lane_unlock(lane);
-	return NULL;
-}
-
-static bool poll_waits(struct side *of)
-{
-	pthread_t holder;
-	bool has_waited;
-
-	atomic_store(&has_lock, false);
-	assert_int_equal(pthread_create(&holder, NULL, hold_lane, of->qp->seat->lane), 0);
-	while (!atomic_load(&has_lock))
-		sched_yield();
-	engine_poll(of->cq);
-	has_waited = atomic_load(&has_let_go);
-	assert_int_equal(pthread_join(holder, NULL), 0);
-	return has_waited;
-}
-
-static void who_was_told_of_a_completion_catches_up_once(void **state)
-{
-	side_open(&side, IBV_QPT_RC);
-	assert_false(poll_waits(&side));
-	engine_was_told();
-	assert_true(poll_waits(&side));
-	assert_false(poll_waits(&side));
-	side_close(&side);
-}
-
-static struct lane *polled_lane(struct side *of)
-{
-	struct lane *lane = of->qp->seat->lane;
-	uint64_t deadline = now_ms() + PATIENCE_MS;
-
-	while (!atomic_load(&lane->has_poller)) {
-		assert_true(now_ms() < deadline);
-		engine_poll(of->cq);
-	}
-	return lane;
-}
-
-static void let_timer_go_off(struct lane *lane)
-{
-	const struct itimerspec at_once = {.it_value.tv_nsec = 1};
-	struct pollfd timer = {lane->timer_fd, POLLIN, 0};
-
-	lane_lock(lane);
-	assert_int_equal(timerfd_settime(lane->timer_fd, 0, &at_once, NULL), 0);
-	lane->armed = 0;
-	lane_unlock(lane);
-	assert_int_equal(poll(&timer, 1, PATIENCE_MS), 1);
-}
-
-static bool has_timer_gone_off(const struct lane *lane)
-{
-	struct pollfd timer = {lane->timer_fd, POLLIN, 0};
-
-	return poll(&timer, 1, 0) == 1;
-}
-
-/* Else each look at all sockets finds it, for as long as the program polls. */
-static void who_polls_takes_the_timer_as_well(void **state)
-{
-	struct lane *lane;
-
-	side_open(&side, IBV_QPT_RC);
-	lane = polled_lane(&side);
-	let_timer_go_off(lane);
-	/* more than once, as the lane's thread may have the lock, and no core */
-	for (int round = 0; round < 10 && has_timer_gone_off(lane); round++) {
-		for (int i = 0; i < 100; i++)
-			engine_poll(side.cq);
-		sched_yield();
-	}
-	assert_false(has_timer_gone_off(lane));
-	lane_lock(lane);
-	assert_int_equal(lane->armed, UINT64_MAX);
-	lane_unlock(lane);
-	side_close(&side);
-}
-
-static void post_that_copied(struct lane *lane, uint64_t bytes)
-{
-	lane_lock(lane);
-	lane->copied = bytes;
-	lane_look_too(lane, lane_now());
-	lane_unlock(lane);
-}
-
-/* Each look costs a tenth of what it takes to copy 64 KiB. */
-static void who_only_copies_looks_at_the_sockets_now_and_then(void **state)
-{
-	enum { COPY = 64 << 10, COPIES = 8 };
-	struct lane *lane;
-
-	side_open(&side, IBV_QPT_RC);
-	lane = polled_lane(&side);
-	let_timer_go_off(lane);
-	for (int i = 1; i < COPIES; i++)
-		post_that_copied(lane, COPY);
-	assert_true(has_timer_gone_off(lane));
-	post_that_copied(lane, COPY);
-	assert_false(has_timer_gone_off(lane));
-	let_timer_go_off(lane);
-	post_that_copied(lane, COPIES * COPY);
-	assert_false(has_timer_gone_off(lane));
-	side_close(&side);
-}
-
-/* Polls for that long, with the lane's lock. Whether the lane's thread wanted it meanwhile. */
-static bool is_wanted_while_polled(struct lane *lane, uint64_t ms)
-{
-	uint64_t until = now_ms() + ms;
-	bool is_wanted = false;
-
-	lane_lock(lane);
-	while (now_ms() < until && !is_wanted) {
-		atomic_fetch_add(&lane->polls, 1);
-		is_wanted = atomic_load(&lane->waiting) != 0;
-	}
-	lane_unlock(lane);
-	return is_wanted;
-}
-
-/* Whether it lets some naps go by. Who has not had the core for longer than one is wanted for that:
- * then again. */
-static bool is_left_alone(struct side *of)
-{
-	enum { TRIES = 200, NAPS_MS = 4 };
-
-	for (int try = 0; try < TRIES; try++) {
-		struct lane *lane = polled_lane(of);
-
-		atomic_store(&lane->poller_since, 0);
-		for (uint64_t until = now_ms() + NAPS_MS; now_ms() < until;)
-			engine_poll(of->cq); /* it has what it was kicked for */
-		if (!is_wanted_while_polled(lane, NAPS_MS))
-			return true;
-	}
-	return false;
-}
-
-/* It would take the lock from a program that needs it all the time, once a millisecond. */
-static void the_thread_leaves_who_goes_on_polling_alone(void **state)
-{
-	struct lane *lane;
-
-	side_open(&side, IBV_QPT_RC);
-	assert_true(is_left_alone(&side));
-	lane = polled_lane(&side);
-	lane_lock(lane);
-	atomic_store(&lane->patience, atomic_load(&lane->patience) * 2);
-	lane_unlock(lane);
-	assert_true(is_wanted_while_polled(lane, PATIENCE_MS));
-	assert_true(is_left_alone(&side));
-	side_close(&side);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -815,10 +539,6 @@ int main(void)
 	    TEST(or_udp_where_that_is_off),
 	    TEST(a_process_may_exit_with_all_open),
 	    TEST(threads_share_the_lanes),
-	    TEST(who_was_told_of_a_completion_catches_up_once),
-	    TEST(who_polls_takes_the_timer_as_well),
-	    TEST(who_only_copies_looks_at_the_sockets_now_and_then),
-	    TEST(the_thread_leaves_who_goes_on_polling_alone),
 	    TEST(a_packet_that_another_process_passes_on_arrives),
 	    TEST(changes_of_the_interface_reach_the_port),
 	    TEST(a_child_of_fork_starts_anew),

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Polls of the engine, and what its threads do meanwhile: who makes progress, who looks where, and
+ * who leaves whom alone.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/lane.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine_side.h"
+#include "link/directory.h"
+
+static struct side side;
+
+static atomic_bool has_lock, has_let_go;
+
+static void *hold_lane(void *lane)
+{
+	atomic_store(&has_let_go, false);
+	lane_lock(lane);
+	atomic_store(&has_lock, true);
+	poll(NULL, 0, 50);
+	atomic_store(&has_let_go, true);
+	lane_unlock(lane);
+	return NULL;
+}
+
+static bool poll_waits(struct side *of)
+{
+	pthread_t holder;
+	bool has_waited;
+
+	atomic_store(&has_lock, false);
+	assert_int_equal(pthread_create(&holder, NULL, hold_lane, of->qp->seat->lane), 0);
+	while (!atomic_load(&has_lock))
+		sched_yield();
+	engine_poll(of->cq);
+	has_waited = atomic_load(&has_let_go);
+	assert_int_equal(pthread_join(holder, NULL), 0);
+	return has_waited;
+}
+
+static void who_was_told_of_a_completion_catches_up_once(void **state)
+{
+	side_open(&side, IBV_QPT_RC);
+	assert_false(poll_waits(&side));
+	engine_was_told();
+	assert_true(poll_waits(&side));
+	assert_false(poll_waits(&side));
+	side_close(&side);
+}
+
+/* By its number peers find our memory (link/directory.h). */
+static void peers_know_a_thread_that_sleeps(void **state)
+{
+	const struct timespec look = {.tv_nsec = 1000000};
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+	char path[64], name[16] = "";
+	const struct directory *directory;
+	FILE *file;
+
+	side_open(&side, IBV_QPT_RC);
+	directory = side.qp->seat->lane->engine->reachable.directory;
+	assert_non_null(directory);
+	while (!directory_sleeper(directory) && now_ms() < deadline)
+		nanosleep(&look, NULL);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", directory_sleeper(directory));
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(name, sizeof(name), file));
+	fclose(file);
+	assert_string_equal(name, "verbatim/watch\n");
+	side_close(&side);
+}
+
+static struct lane *polled_lane(struct side *of)
+{
+	struct lane *lane = of->qp->seat->lane;
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+
+	while (!atomic_load(&lane->has_poller)) {
+		assert_true(now_ms() < deadline);
+		engine_poll(of->cq);
+	}
+	return lane;
+}
+
+static void let_timer_go_off(struct lane *lane)
+{
+	const struct itimerspec at_once = {.it_value.tv_nsec = 1};
+	struct pollfd timer = {lane->timer_fd, POLLIN, 0};
+
+	lane_lock(lane);
+	assert_int_equal(timerfd_settime(lane->timer_fd, 0, &at_once, NULL), 0);
+	lane->armed = 0;
+	lane_unlock(lane);
+	assert_int_equal(poll(&timer, 1, PATIENCE_MS), 1);
+}
+
+static bool has_timer_gone_off(const struct lane *lane)
+{
+	struct pollfd timer = {lane->timer_fd, POLLIN, 0};
+
+	return poll(&timer, 1, 0) == 1;
+}
+
+/* Else each look at all sockets finds it, for as long as the program polls. */
+static void who_polls_takes_the_timer_as_well(void **state)
+{
+	struct lane *lane;
+
+	side_open(&side, IBV_QPT_RC);
+	lane = polled_lane(&side);
+	let_timer_go_off(lane);
+	/* more than once, as the lane's thread may have the lock, and no core */
+	for (int round = 0; round < 10 && has_timer_gone_off(lane); round++) {
+		for (int i = 0; i < 100; i++)
+			engine_poll(side.cq);
+		sched_yield();
+	}
+	assert_false(has_timer_gone_off(lane));
+	lane_lock(lane);
+	assert_int_equal(lane->armed, UINT64_MAX);
+	lane_unlock(lane);
+	side_close(&side);
+}
+
+static void post_that_copied(struct lane *lane, uint64_t bytes)
+{
+	lane_lock(lane);
+	lane->copied = bytes;
+	lane_look_too(lane, lane_now());
+	lane_unlock(lane);
+}
+
+/* Each look costs a tenth of what it takes to copy 64 KiB. */
+static void who_only_copies_looks_at_the_sockets_now_and_then(void **state)
+{
+	enum { COPY = 64 << 10, COPIES = 8 };
+	struct lane *lane;
+
+	side_open(&side, IBV_QPT_RC);
+	lane = polled_lane(&side);
+	let_timer_go_off(lane);
+	for (int i = 1; i < COPIES; i++)
+		post_that_copied(lane, COPY);
+	assert_true(has_timer_gone_off(lane));
+	post_that_copied(lane, COPY);
+	assert_false(has_timer_gone_off(lane));
+	let_timer_go_off(lane);
+	post_that_copied(lane, COPIES * COPY);
+	assert_false(has_timer_gone_off(lane));
+	side_close(&side);
+}
+
+/* Polls for that long, with the lane's lock. Whether the lane's thread wanted it meanwhile. */
+static bool is_wanted_while_polled(struct lane *lane, uint64_t ms)
+{
+	uint64_t until = now_ms() + ms;
+	bool is_wanted = false;
+
+	lane_lock(lane);
+	while (now_ms() < until && !is_wanted) {
+		atomic_fetch_add(&lane->polls, 1);
+		is_wanted = atomic_load(&lane->waiting) != 0;
+	}
+	lane_unlock(lane);
+	return is_wanted;
+}
+
+/* Whether it lets some naps go by. Who has not had the core for longer than one is wanted for that:
+ * then again. */
+static bool is_left_alone(struct side *of)
+{
+	enum { TRIES = 200, NAPS_MS = 4 };
+
+	for (int try = 0; try < TRIES; try++) {
+		struct lane *lane = polled_lane(of);
+
+		atomic_store(&lane->poller_since, 0);
+		for (uint64_t until = now_ms() + NAPS_MS; now_ms() < until;)
+			engine_poll(of->cq); /* it has what it was kicked for */
+		if (!is_wanted_while_polled(lane, NAPS_MS))
+			return true;
+	}
+	return false;
+}
+
+/* It would take the lock from a program that needs it all the time, once a millisecond. */
+static void the_thread_leaves_who_goes_on_polling_alone(void **state)
+{
+	struct lane *lane;
+
+	side_open(&side, IBV_QPT_RC);
+	assert_true(is_left_alone(&side));
+	lane = polled_lane(&side);
+	lane_lock(lane);
+	atomic_store(&lane->patience, atomic_load(&lane->patience) * 2);
+	lane_unlock(lane);
+	assert_true(is_wanted_while_polled(lane, PATIENCE_MS));
+	assert_true(is_left_alone(&side));
+	side_close(&side);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(peers_know_a_thread_that_sleeps),
+	    cmocka_unit_test(who_was_told_of_a_completion_catches_up_once),
+	    cmocka_unit_test(who_polls_takes_the_timer_as_well),
+	    cmocka_unit_test(who_only_copies_looks_at_the_sockets_now_and_then),
+	    cmocka_unit_test(the_thread_leaves_who_goes_on_polling_alone),
+	};
+
+	if (!own_network())
+		return OWN_NETWORK_NONE;
+	return cmocka_run_group_tests(tests, surroundings, NULL);
+}
