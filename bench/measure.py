@@ -184,7 +184,7 @@ def free_port():
 
 def iterations(size):
     """perftest does not warm up, as UCX does for 10,000 messages: the first milliseconds of a process are to count for little."""
-    return 10000 if size >= MIB else 40000 if size >= 65536 else 100000
+    return 20000 if size >= MIB else 100000
 
 
 def latency(operation, size, *options, **settings):
