@@ -184,8 +184,8 @@ static bool by_either(struct reach *reach, const struct iovec *pieces, int count
 	if (!reach_is_there(reach))
 		return false;
 	done = by_number(reach, pieces, count, op, place);
-	if (done < 0 && errno == ESRCH && reach->number != reach->pid) {
-		reach->number = reach->pid; /* the thread has ended */
+	if (done < 0 && (errno == ESRCH || errno == EPERM) && reach->number != reach->pid) {
+		reach->number = reach->pid; /* the thread has ended, or has another user than it */
 		done = by_number(reach, pieces, count, op, place);
 	}
 	if (done >= 0 || (errno != EPERM && errno != ENOSYS && errno != ESRCH))

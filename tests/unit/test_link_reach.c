@@ -4,6 +4,7 @@
  * sleeps, if there is one that is known. The process reaches itself here as it would another one.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -38,12 +39,17 @@ static char here[BYTES], there[BYTES];
 
 static pid_t named;
 static int times_named;
+static bool are_threads_forbidden;
 
 ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long locals,
 			  const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
 	named = pid;
 	times_named++;
+	if (are_threads_forbidden && pid != getpid()) {
+		errno = EPERM;
+		return -1;
+	}
 	return syscall(SYS_process_vm_writev, pid, local, locals, remote, remotes, flags);
 }
 
@@ -184,6 +190,22 @@ static void a_thread_that_ends_is_named_no_more(void **state)
 	assert_int_equal(times_named, 1);
 }
 
+/* As one that kept the user that the rest of the process has given up. */
+static void a_thread_that_is_forbidden_is_not_the_process(void **state)
+{
+	struct sleeper sleeper;
+
+	begin(&sleeper);
+	directory_say_sleeper(directory, sleeper.number);
+	are_threads_forbidden = true;
+	assert_true(is_copied());
+	assert_int_equal(named, getpid());
+	assert_int_equal(times_named, 2);
+	assert_true(reach_is_by_number(reach));
+	are_threads_forbidden = false;
+	end(&sleeper);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +214,7 @@ int main(void)
 	    TEST(a_thread_that_sleeps_is_named_instead),
 	    TEST(no_other_process_is_named),
 	    TEST(a_thread_that_ends_is_named_no_more),
+	    TEST(a_thread_that_is_forbidden_is_not_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
