@@ -32,6 +32,7 @@
 #include "base/lines.h"
 #include "base/timer.h"
 #include "engine/allowances.h"
+#include "engine/attendance.h"
 #include "engine/inlet.h"
 #include "engine/latch.h"
 #include "engine/perch.h"
@@ -157,6 +158,7 @@ struct lane {
 
 	struct vigil vigil; /* the thread's own */
 	struct perch perch; /* the same */
+	struct attendance attendance;
 	int epoll_fd, kick_fd, timer_fd;
 	int call_fd; /* an epoll: sockets that wake the thread once though it naps */
 	pthread_t thread;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/progress.h"
+#include "engine/state.h"
 #include "engine/thread.h"
 #include "link/samehost.h"
 
@@ -17,6 +18,7 @@ enum {
 	PATIENCE_MAX_NS = 1 << 30,
 	RELIABLE_NS = 1000000000, /* this long a poller, and patience starts anew */
 	VAIN_CALLS_MAX = 8,
+	ATTEND_NS = 250000, /* between looks at sockets */
 };
 
 /* Until there is news. */
@@ -29,37 +31,121 @@ static void sleep_at_sockets(struct lane *lane)
 	vigil_slept(&lane->vigil, lane_now() - since);
 }
 
-/* Who computes gets the core. */
-static void give_core(struct lane *lane)
+/* Who computes gets the core. True if this left it. */
+static bool give_core(struct lane *lane, uint64_t *took, enum perch_use *use)
 {
-	uint64_t since = lane_now(), now, took;
-	enum perch_use use;
+	uint64_t since = lane_now(), now;
 
 	sched_yield();
 	now = lane_now();
-	took = now - since;
-	use = perch_use(&lane->perch, took,
-			perch_is_in_doubt(&lane->perch, took) && thread_was_preempted());
-	if (perch_is_to_leave(&lane->perch, now, use))
-		thread_leave_core();
-	else
+	*took = now - since;
+	*use = perch_use(&lane->perch, *took,
+			 perch_is_in_doubt(&lane->perch, *took) && thread_was_preempted());
+	if (!perch_is_to_leave(&lane->perch, now, *use))
+		return false;
+	thread_leave_core();
+	return true;
+}
+
+static void yield_on_vigil(struct lane *lane)
+{
+	enum perch_use use;
+	uint64_t took;
+
+	if (!give_core(lane, &took, &use))
 		vigil_yielded(&lane->vigil, took, use);
+}
+
+/* ---- called to help ---- */
+
+static void yield_at_attendance(struct lane *lane)
+{
+	enum perch_use use;
+	uint64_t took;
+
+	if (give_core(lane, &took, &use))
+		use = PERCH_UNUSED; /* of the core where it is now nothing is known */
+	attendance_yielded(&lane->attendance, use, lane_now());
+}
+
+/* False if there is something else to do. */
+static bool help(struct lane *lane, bool *has_helped)
+{
+	bool is_quiet;
+
+	lane_lock(lane);
+	*has_helped = samehost_assist(lane->samehost, lane->engine->reachable.directory);
+	is_quiet = samehost_is_empty(lane->samehost) && !lane->ready;
+	lane_unlock(lane);
+	return is_quiet && !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
+	       !atomic_load_explicit(&lane->is_stopping, memory_order_relaxed);
+}
+
+/* The kernel likes to wake us where the bell was rung; who copies there will not be helped so. */
+static void begin_attendance(struct lane *lane)
+{
+	bool is_callers;
+
+	lane_lock(lane);
+	is_callers = samehost_is_called_from(lane->samehost, sched_getcpu());
+	samehost_attend(lane->samehost, true);
+	lane_unlock(lane);
+	if (is_callers)
+		thread_leave_core();
+	attendance_begin(&lane->attendance, lane_now());
+}
+
+static void end_attendance(struct lane *lane)
+{
+	attendance_end(&lane->attendance);
+	lane_lock(lane);
+	samehost_attend(lane->samehost, false);
+	samehost_answer_calls(lane->samehost, lane->attendance.was_busy);
+	lane_unlock(lane);
+}
+
+/* Until the peers that called have nothing more, or it is time to look elsewhere. */
+static void attend(struct lane *lane)
+{
+	struct attendance *attendance = &lane->attendance;
+	uint64_t now, until;
+	bool has_helped, is_quiet = true;
+
+	if (!lane->engine->neighbours.is_assisted) {
+		end_attendance(lane);
+		return;
+	}
+	if (!attendance->is_on)
+		begin_attendance(lane);
+	now = lane_now();
+	until = now + ATTEND_NS;
+	while (is_quiet && now < until && attendance_goes_on(attendance, now)) {
+		is_quiet = help(lane, &has_helped);
+		now = lane_now();
+		if (attendance_looked(attendance, has_helped, now))
+			yield_at_attendance(lane);
+	}
+	if (!attendance_goes_on(attendance, lane_now()))
+		end_attendance(lane);
 }
 
 /* True if a program has begun to poll. */
 static bool park(struct lane *lane)
 {
-	bool is_quiet, looks_again;
+	bool is_quiet, looks_again, is_called;
 	unsigned int found;
 
 	lane_lock(lane);
 	samehost_stay_awake(lane->samehost);
 	found = lane_turn(lane, true);
 	looks_again = vigil_goes_on(&lane->vigil, found, lane_now());
+	is_called = samehost_is_called(lane->samehost);
 	is_quiet = !looks_again && samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);
-	if (looks_again && !found && vigil_yields(&lane->vigil))
-		give_core(lane);
+	if (is_called)
+		attend(lane);
+	else if (looks_again && !found && vigil_yields(&lane->vigil))
+		yield_on_vigil(lane);
 	else if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
 		 !atomic_load(&lane->is_stopping))
 		sleep_at_sockets(lane);

@@ -46,11 +46,13 @@ struct neighbour {
 void neighbours_init(struct neighbours *neighbours)
 {
 	const char *setting = getenv("VERBATIM_SAMEHOST"), *express = getenv("VERBATIM_EXPRESS");
+	const char *assist = getenv("VERBATIM_ASSIST");
 
 	pthread_mutex_init(&neighbours->lock, NULL);
 	pthread_cond_init(&neighbours->changed, NULL);
 	CDS_INIT_LIST_HEAD(&neighbours->list);
 	neighbours->has_express = !express || strcmp(express, "off") != 0;
+	neighbours->is_assisted = !assist || strcmp(assist, "off") != 0;
 	neighbours->is_off = setting && !strcmp(setting, "off");
 	neighbours->are_reachable = !neighbours->is_off && !(setting && !strcmp(setting, "rings"));
 }

@@ -30,8 +30,8 @@ struct neighbours {
 	pthread_mutex_t lock; /* guards the list; taken before a lane's */
 	pthread_cond_t changed;
 	struct cds_list_head list;
-	uint32_t offers;			 /* numbers them */
-	bool is_off, are_reachable, has_express; /* as was set */
+	uint32_t offers;				      /* numbers them */
+	bool is_off, are_reachable, has_express, is_assisted; /* as was set */
 };
 
 void neighbours_init(struct neighbours *neighbours);

@@ -4,62 +4,132 @@
  * how many chunks it has (16), which is next (16). What the work is, is only written while nothing
  * can be claimed; who read it and then claims with success, has read what belongs together.
  */
+#define _GNU_SOURCE
 #include <sched.h>
 #include <string.h>
 #include <time.h>
 
+#include "device/memory.h"
 #include "link/assist.h"
 #include "link/clock.h"
 #include "link/reach.h"
 
 enum {
-	FROM = 192 << 10,     /* less is done sooner alone */
+	FROM = 48 << 10, /* less is done sooner alone */
+	LONG = 192 << 10,
 	FIRST_MIN = 64 << 10, /* of the chunks, which are three */
 	FIRST_PART = 8,
+	FIRST_OF_SHORT = 4, /* eighths, and all else is the second */
 	CHUNKS = 3,
-	TAIL = 4096, /* of a WRITE, where the rest was done by two */
-	ALONE = 4,   /* times in a row that nobody helped: then it is offered seldom */
+	PAGE = 4096,
+	TAIL = 64, /* of a WRITE, where the rest was done by two */
+	TAIL_END = 8,
+	ALONE = 4, /* times in a row that nobody helped: then it is offered seldom */
 	SELDOM = 8,
+	CALL_LESS = 4, /* times as many bytes alone until the next call, if it helped less often: */
+	CALL_WORTH = 64,  /* or had a core that others use */
+	CALL_EXPECT = 16, /* works while it wakes up */
 	SPINS = 64,
 	SPIN_NS = 20000,       /* then others may run */
 	PATIENCE_NS = 1000000, /* in one call */
 };
 
+/* Bytes copied alone, until the other side's thread is called: at first, and at most. Half a second
+ * of copies, as a call in vain may take milliseconds from whoever has its core. */
+static const uint64_t call_first = 4 << 20, call_max = UINT64_C(16) << 30;
+
 /* What is to be done, in words. */
 struct work {
 	struct directory_question question;
-	uint64_t address;      /* the initiator's memory */
-	uint64_t offset;       /* into the message */
-	uint64_t bytes, first; /* in all, and of the first chunk */
+	uint64_t address; /* the initiator's memory */
+	uint64_t offset;  /* into the message */
+	uint64_t bytes;
+	uint64_t second, third; /* chunk: where it begins */
 	uint64_t is_read;
+	uint64_t tail; /* bytes behind all that, which are to be stored last */
 };
 
 _Static_assert(sizeof(struct work) <= ASSIST_WORDS * 8, "fits");
+
+static void call(struct assist *assist)
+{
+	unsigned int busy = atomic_load_explicit(&assist->board->busy, memory_order_relaxed);
+
+	if (assist->together >= CALL_WORTH && busy == assist->busy)
+		assist->call_at = call_first;
+	else if (assist->call_at < call_max)
+		assist->call_at *= CALL_LESS;
+	assist->busy = busy;
+	assist->together = 0;
+	assist->alone = 0;
+	assist->alone_bytes = 0;
+	assist->expecting = CALL_EXPECT;
+	assist->is_calling = true;
+	atomic_store_explicit(&assist->board->caller, sched_getcpu(), memory_order_relaxed);
+	atomic_fetch_add_explicit(&assist->board->calls, 1, memory_order_release);
+}
+
+/* What is not so long pays only where the helper is there at once. */
+static bool is_offered(struct assist *assist, uint64_t bytes)
+{
+	bool is_tried = assist->alone < ALONE || assist->alone % SELDOM == 0;
+
+	if (assist->is_waiting)
+		return true;
+	if (bytes < LONG)
+		return is_tried &&
+		       atomic_load_explicit(&assist->board->is_attended, memory_order_relaxed);
+	if (is_tried)
+		return true;
+	if (!assist->expecting)
+		return false;
+	assist->expecting--;
+	return true;
+}
 
 bool assist_is_for(struct assist *assist, const struct reach_op *op)
 {
 	if (op->bytes < FROM || op->count != 1)
 		return false;
-	if (assist->is_waiting || assist->alone < ALONE || assist->alone % SELDOM == 0)
+	if (!assist->call_at)
+		assist->call_at = call_first;
+	if (assist->alone_bytes >= assist->call_at && !assist->is_waiting)
+		call(assist);
+	if (is_offered(assist, op->bytes))
 		return true;
 	assist->alone++;
+	assist->alone_bytes += op->bytes;
 	return false;
 }
 
 /*
- * Where a chunk begins, and the one before it ends. The first is short: while it is copied the
- * helper comes by. The second is half of all, the third what the first and half leave. So each of
- * the two has half, by one call or two; each call looks up the pages anew.
+ * The first is short: while it is copied the helper comes by. The second is half of all, the third
+ * what the first and half leave. So each of the two has half, by one call or two; each call looks
+ * up the pages anew. What is not so long has no third, and a first as long as it takes to come by
+ * and to copy the second.
  */
+static void divide(struct work *work)
+{
+	work->second = work->bytes / FIRST_PART / PAGE * PAGE;
+	if (work->second < FIRST_MIN)
+		work->second = FIRST_MIN;
+	work->third = work->second + work->bytes / 2 / PAGE * PAGE;
+	if (work->bytes >= LONG)
+		return;
+	work->second = work->bytes * FIRST_OF_SHORT / 8 / PAGE * PAGE;
+	work->third = work->bytes;
+}
+
+/* Where it begins, and the one before it ends. */
 static uint64_t start_of(const struct work *work, uint32_t chunk)
 {
 	switch (chunk) {
 	case 0:
 		return 0;
 	case 1:
-		return work->first;
+		return work->second;
 	case 2:
-		return work->first + work->bytes / 2 / TAIL * TAIL;
+		return work->third;
 	default:
 		return work->bytes;
 	}
@@ -68,6 +138,11 @@ static uint64_t start_of(const struct work *work, uint32_t chunk)
 static uint64_t bytes_of(const struct work *work, uint32_t chunk)
 {
 	return start_of(work, chunk + 1) - start_of(work, chunk);
+}
+
+static bool has_tail(const struct work *work, uint32_t chunk)
+{
+	return work->tail && bytes_of(work, chunk) && start_of(work, chunk + 1) == work->bytes;
 }
 
 static uint64_t claims_of(uint32_t number, uint32_t chunks, uint32_t next)
@@ -105,7 +180,7 @@ static bool copy(struct reach *reach, bool is_read, char *here, uint64_t there, 
 	    .count = 1,
 	};
 
-	return reach_copy(reach, &op, there);
+	return !bytes || reach_copy(reach, &op, there);
 }
 
 /* ---- the initiator ---- */
@@ -140,14 +215,15 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 {
 	uint32_t own = 0, chunk;
 
-	while (claim(assist->board, assist->number, own == 1, &chunk)) {
+	while (claim(assist->board, assist->number, own == 1 && assist->alone, &chunk)) {
 		uint64_t start = start_of(work, chunk), left;
-		bool is_rest = chunk == 1 && own == 1;
+		bool is_rest = chunk == 1 && own == 1 && assist->alone;
 
 		assist->has_failed = chunk >= CHUNKS; /* somebody wrote nonsense there */
 		if (assist->has_failed)
 			break;
 		own = is_rest ? CHUNKS : own + 1;
+		assist->owes_tail &= !is_rest;
 		left = is_rest ? op->bytes - start : bytes_of(work, chunk);
 		assist->has_failed =
 		    !copy(reach, op->is_read, (char *)op->pieces[0].iov_base + start, place + start,
@@ -156,7 +232,9 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 			break;
 	}
 	assist->helped = withdraw(assist) - own;
+	assist->together += assist->helped > 0;
 	assist->alone = assist->helped ? 0 : assist->alone + 1;
+	assist->alone_bytes = assist->helped ? 0 : assist->alone_bytes + op->bytes;
 }
 
 static bool has_helped(const struct assist *assist)
@@ -189,27 +267,35 @@ static void begin(struct assist *assist, struct reach *reach,
 		  const struct directory_question *question, const struct reach_op *op,
 		  uint64_t place)
 {
-	bool has_tail = !op->is_read && op->offset + op->bytes == op->length;
+	bool ends = !op->is_read && op->offset + op->bytes == op->length;
 	struct work work = {
 	    .question = *question,
 	    .address = (uintptr_t)op->pieces[0].iov_base,
 	    .offset = op->offset,
-	    .bytes = op->bytes - (has_tail ? TAIL : 0),
+	    .bytes = op->bytes - (ends ? TAIL : 0),
 	    .is_read = op->is_read,
+	    .tail = ends ? TAIL : 0,
 	};
 
-	work.first = work.bytes / FIRST_PART / TAIL * TAIL;
-	if (work.first < FIRST_MIN)
-		work.first = FIRST_MIN;
+	divide(&work);
 	assist->has_failed = false;
+	assist->owes_tail = ends;
 	assist->done_then = atomic_load_explicit(&assist->board->done, memory_order_relaxed);
 	offer(assist, &work);
 	work_off(assist, reach, &work, op, place);
+	if (!assist->has_failed)
+		atomic_store_explicit(&assist->board->ended, assist->number, memory_order_release);
 	assist->done_then += assist->helped;
 	assist->qpn = question->qpn;
 	assist->addr = question->addr;
 	assist->offset = op->offset;
 	assist->bytes = op->bytes;
+}
+
+/* By the helper, of the work that it is at the end of. */
+static bool is_told(const struct assist *assist, const atomic_uint *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed) == assist->number;
 }
 
 static bool is_same(const struct assist *assist, const struct directory_question *question,
@@ -235,10 +321,9 @@ enum reach_result assist_do(struct assist *assist, struct reach *reach,
 	assist->is_waiting = !await(assist);
 	if (assist->is_waiting && reach_is_there(reach))
 		return REACH_LATER;
-	if (assist->is_waiting || assist->has_failed ||
-	    atomic_load_explicit(&assist->board->failure, memory_order_relaxed) == assist->number)
+	if (assist->is_waiting || assist->has_failed || is_told(assist, &assist->board->failure))
 		return REACH_REFUSED;
-	if (!assist->helped || op->is_read || op->offset + op->bytes != op->length)
+	if (!assist->owes_tail || (assist->helped && is_told(assist, &assist->board->tailed)))
 		return REACH_DONE;
 	return copy(reach, false, (char *)op->pieces[0].iov_base + body, place + body, TAIL, true)
 		   ? REACH_DONE
@@ -253,29 +338,65 @@ static bool is_sensible(const struct work *work)
 	const struct directory_question *question = &work->question;
 
 	return work->offset <= question->length && work->bytes <= question->length - work->offset &&
-	       work->first && work->first <= work->bytes / 2 &&
+	       (!work->tail ||
+		(work->tail == TAIL && TAIL <= question->length - work->offset - work->bytes)) &&
+	       work->second <= work->third && work->third <= work->bytes &&
 	       (work->is_read
 		    ? question->need == IBV_ACCESS_REMOTE_READ || question->need == REACH_SENDS
 		    : question->need == IBV_ACCESS_REMOTE_WRITE);
 }
 
+/* A chunk, and what is behind the last one of a WRITE: that is only kept. */
+static bool help_copy(struct reach *reach, const struct work *work, uint32_t chunk, char *place,
+		      char tail[TAIL])
+{
+	uint64_t start = start_of(work, chunk), bytes = bytes_of(work, chunk);
+	struct iovec pieces[] = {{place + start, bytes}, {tail, TAIL}};
+	struct reach_op op = {
+	    .is_read = true,
+	    .length = bytes + TAIL,
+	    .bytes = bytes + TAIL,
+	    .pieces = pieces,
+	    .count = 2,
+	};
+
+	if (!has_tail(work, chunk))
+		return copy(reach, !work->is_read, place + start, work->address + start, bytes,
+			    false);
+	return reach_copy(reach, &op, work->address + start);
+}
+
+/* If all else is there already, nobody else has to. */
+static void end(struct assist_board *board, uint32_t number, char *place, const char *tail)
+{
+	const uint64_t body = TAIL - TAIL_END;
+
+	if (atomic_load_explicit(&board->ended, memory_order_acquire) != number)
+		return;
+	if (memory_store(place, tail, body) < 0)
+		return;
+	atomic_thread_fence(memory_order_release);
+	if (memory_store(place + body, tail + body, TAIL_END) == 0)
+		atomic_store_explicit(&board->tailed, number, memory_order_relaxed);
+}
+
 static void help_with(struct assist_board *board, const struct work *work, struct reach *reach,
 		      uint32_t number, char *place)
 {
-	uint32_t chunk;
+	uint32_t chunk, count = 0;
+	bool is_done = true, knows_tail = false;
+	char tail[TAIL];
 
-	while (claim(board, number, 0, &chunk)) {
-		uint64_t start = start_of(work, chunk);
-		bool is_done =
-		    chunk < CHUNKS && copy(reach, !work->is_read, place + start,
-					   work->address + start, bytes_of(work, chunk), false);
-
-		if (!is_done)
-			atomic_store_explicit(&board->failure, number, memory_order_relaxed);
-		atomic_fetch_add_explicit(&board->done, 1, memory_order_release);
-		if (!is_done)
-			return;
+	while (is_done && claim(board, number, 0, &chunk)) {
+		count++;
+		is_done = chunk < CHUNKS && help_copy(reach, work, chunk, place, tail);
+		knows_tail |= is_done && has_tail(work, chunk);
 	}
+	if (!is_done)
+		atomic_store_explicit(&board->failure, number, memory_order_relaxed);
+	else if (knows_tail)
+		end(board, number, place + work->bytes, tail);
+	atomic_fetch_add_explicit(&board->done, count, memory_order_release);
 }
 
 bool assist_help(struct assist_board *board, struct reach *reach, atomic_uint *hazard,

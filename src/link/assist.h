@@ -5,7 +5,12 @@
  * as well and copies them the opposite way. Each chunk is claimed once. So nobody waits for one who
  * does not come by, and who is slow gets little to do.
  *
- * The end of a WRITE is left to the initiator when all else is there: programs wait for it.
+ * The end of a WRITE is stored when all else is there, as programs wait for it: by the helper, if
+ * it is the last and has the end, and by the initiator otherwise.
+ *
+ * Where the other side's program does not poll, its lane's thread is called when a stream of them
+ * has been copied alone for a while: it comes by then for as long as the stream goes on. Calls that
+ * were not worth it come ever more rarely.
  *
  * What is claimed has to be waited for, as the other may be in the midst of it; and for one that is
  * stopped there, not in this call.
@@ -22,13 +27,20 @@
 
 struct reach;
 
-enum { ASSIST_WORDS = 14 };
+enum { ASSIST_WORDS = 16 };
 
 /* In shared memory, one for each direction; zeroed there is no work. */
 struct assist_board {
-	_Alignas(64) atomic_ulong claims;	/* of the work: number, chunks, next one */
-	_Atomic uint64_t work[ASSIST_WORDS];	/* the initiator's */
-	_Alignas(64) atomic_uint done, failure; /* the helper's: chunks, and of which work */
+	_Alignas(64) atomic_ulong claims;    /* of the work: number, chunks, next one */
+	_Atomic uint64_t work[ASSIST_WORDS]; /* the initiator's */
+	atomic_uint calls; /* the initiator's, for the other side's thread, which may sleep; */
+	atomic_int caller; /* from this core */
+	atomic_uint ended; /* the initiator's part of this work is there */
+	/* the helper's: chunks, once it has no more of a work; the work of which one failed; the
+	 * one to which it gave its end */
+	_Alignas(64) atomic_uint done, failure, tailed;
+	atomic_bool is_attended; /* the helper does nothing else */
+	atomic_uint busy;	 /* how often it left off since others use its core */
 };
 
 /* The initiator's. */
@@ -37,10 +49,16 @@ struct assist {
 	uint32_t number;    /* of the last work */
 	bool is_waiting;    /* for the helper, which had not come to an end when last seen */
 	bool has_failed;    /* on our side */
+	bool owes_tail;	    /* unless the helper stored it */
 	uint32_t done_then; /* `done`, when the helper will have come to the end */
 	uint32_t helped;    /* chunks */
 	uint32_t alone;	    /* works in a row that nobody helped with, or was asked to */
-	uint32_t qpn;	    /* whose it is, and which part of which message */
+	uint32_t together;  /* since the last call, works that somebody helped with */
+	uint64_t alone_bytes, call_at; /* so many, and the other side's thread is called */
+	uint32_t busy;		       /* as the board said at the last call */
+	uint32_t expecting;	       /* works to be offered, as it may be on its way */
+	bool is_calling;	       /* whoever has the bell is to ring it */
+	uint32_t qpn;		       /* whose it is, and which part of which message */
 	uint64_t addr, offset, bytes;
 };
 

@@ -170,6 +170,11 @@ bool ring_wants_bell(struct ring_producer *p)
 	if (!p->has_news)
 		return false;
 	p->has_news = false;
+	return ring_wakes(p);
+}
+
+bool ring_wakes(struct ring_producer *p)
+{
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&p->memory->is_asleep, memory_order_relaxed) &&
 	       atomic_exchange(&p->memory->is_asleep, 0);

@@ -109,6 +109,9 @@ bool ring_wants_bell(struct ring_producer *producer);
 /* The same, but it stays to be told. */
 bool ring_is_heard(struct ring_producer *producer);
 
+/* As ring_wants_bell(), after something that is not in the ring. */
+bool ring_wakes(struct ring_producer *producer);
+
 /*
  * The next record, RING_INLINE, RING_BULK (a packet both), RING_EXPRESS or RING_ADDRESS; RING_NONE
  * if there is none, RING_BROKEN from the first nonsense on. It stays where it is until

@@ -552,7 +552,10 @@ bool samehost_fall_asleep(struct samehost *samehost)
 			samehost_stay_awake(samehost);
 			return false;
 		}
-	return true;
+	if (!samehost_is_called(samehost))
+		return true;
+	samehost_stay_awake(samehost);
+	return false;
 }
 
 void samehost_stay_awake(struct samehost *samehost)

@@ -130,6 +130,15 @@ bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t 
 bool samehost_assist(struct samehost *samehost, const struct directory *directory);
 uint64_t samehost_assists(const struct samehost *samehost); /* how often that was */
 
+/* Peers want the lane's thread to do that for a while: until it has answered their calls. Whether
+ * one of them called from this core. Who is busy is called less. */
+bool samehost_is_called(const struct samehost *samehost);
+bool samehost_is_called_from(const struct samehost *samehost, int cpu);
+void samehost_answer_calls(struct samehost *samehost, bool is_busy);
+
+/* Whether the thread looks for that all the time, as peers are told. */
+void samehost_attend(struct samehost *samehost, bool does);
+
 /*
  * For who has withdrawn something from the directory and waits for those who saw it: whether there
  * is a channel behind the one numbered *channel whose other side is at our memory now, and which;

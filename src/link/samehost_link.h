@@ -42,6 +42,7 @@ struct channel {
 	int lifeline;	     /* -1: the other side is ours */
 	struct channel_side *side, *their_side;
 	struct assist assist;
+	unsigned int answered; /* of the other side's calls for our thread */
 	struct ring_producer out;
 	struct ring_consumer in;
 	struct channel_address sent; /* what the packets going out have now */

@@ -3,6 +3,8 @@
  * The memory of the processes at the other ends of a lane's channels: reaching it, helping them
  * with long copies, and who is at ours.
  */
+#include <unistd.h>
+
 #include "link/samehost_link.h"
 
 bool samehost_has_reach(const struct samehost *samehost, uint32_t qpn)
@@ -20,17 +22,32 @@ bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t 
 	return channel && channel->reach && reach_is_common(channel->reach, rkey);
 }
 
+/* For help with what is copied next. */
+static void call(struct channel *channel)
+{
+	uint64_t one = 1;
+
+	channel->assist.is_calling = false;
+	if (channel->bell >= 0 && ring_wakes(&channel->out) &&
+	    write(channel->bell, &one, sizeof(one)) < 0)
+		return; /* EAGAIN: it rings as it is */
+}
+
 enum reach_result samehost_reach(struct samehost *samehost,
 				 const struct directory_question *question,
 				 const struct reach_op *op)
 {
 	struct channel *channel = channel_to(samehost, question->dest_qpn);
+	enum reach_result result;
 
 	if (!samehost_has_reach(samehost, question->dest_qpn))
 		return REACH_REFUSED;
 	if (op->is_fetch)
 		samehost->copied += op->bytes;
-	return reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
+	result = reach_do(channel->reach, &channel->side->hazard, &channel->assist, question, op);
+	if (channel->assist.is_calling)
+		call(channel);
+	return result;
 }
 
 enum reach_result samehost_reach_again(struct samehost *samehost, uint32_t qpn,
@@ -65,6 +82,51 @@ bool samehost_assist(struct samehost *samehost, const struct directory *director
 	}
 	samehost->assists += did;
 	return did;
+}
+
+static unsigned int calls(const struct channel *channel)
+{
+	return atomic_load_explicit(&channel->their_side->board.calls, memory_order_acquire);
+}
+
+bool samehost_is_called(const struct samehost *samehost)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (calls(samehost->channels[i]) != samehost->channels[i]->answered)
+			return true;
+	return false;
+}
+
+bool samehost_is_called_from(const struct samehost *samehost, int cpu)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		const struct channel *channel = samehost->channels[i];
+
+		if (calls(channel) != channel->answered &&
+		    atomic_load_explicit(&channel->their_side->board.caller,
+					 memory_order_relaxed) == cpu)
+			return true;
+	}
+	return false;
+}
+
+void samehost_answer_calls(struct samehost *samehost, bool is_busy)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++) {
+		struct channel *channel = samehost->channels[i];
+
+		if (is_busy && channel->answered != calls(channel))
+			atomic_fetch_add_explicit(&channel->their_side->board.busy, 1,
+						  memory_order_relaxed);
+		channel->answered = calls(channel);
+	}
+}
+
+void samehost_attend(struct samehost *samehost, bool does)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		atomic_store_explicit(&samehost->channels[i]->their_side->board.is_attended, does,
+				      memory_order_relaxed);
 }
 
 uint64_t samehost_assists(const struct samehost *samehost)

@@ -267,6 +267,99 @@ static int teardown_fetch(void **state)
 	return teardown(state);
 }
 
+/* ---- the end ---- */
+
+/* In such parts, and what nobody helps with then is whole as well. */
+static void who_helped_and_does_no_more_is_not_missed(void **state)
+{
+	pthread_t helper;
+
+	for (int round = 0; round < 20; round++) {
+		atomic_store(&is_over, false);
+		assert_int_equal(pthread_create(&helper, NULL, help, NULL), 0);
+		do
+			transfer(false, 0, 0, MIB, 1);
+		while (!assist.helped);
+		atomic_store(&is_over, true);
+		pthread_join(helper, NULL);
+		transfer(false, 0, 0, MIB, 2);
+		transfer(true, 0, 0, MIB, 3);
+	}
+}
+
+/* ---- calls ---- */
+
+static unsigned int calls(void)
+{
+	return atomic_load(&board->calls);
+}
+
+/* So many more until somebody is called; 0: as many as are tried. */
+static uint32_t copies_until_called(uint32_t tried)
+{
+	unsigned int before = calls();
+
+	for (uint32_t i = 1; i <= tried; i++) {
+		assert_int_equal(part(false, 0, 0, LONG, 0, LONG), REACH_DONE);
+		assert_int_equal(calls() != before, assist.is_calling);
+		if (assist.is_calling) {
+			assist.is_calling = false;
+			return i;
+		}
+	}
+	return 0;
+}
+
+static void who_is_not_there_is_called(void **state)
+{
+	uint32_t first = copies_until_called(100), next = copies_until_called(1000);
+
+	assert_in_range(first, 10, 30);
+	assert_in_range(next, 3 * first, 5 * first); /* it was in vain, */
+	assist.together = 1000;
+	assert_true(copies_until_called(1000) > 3 * next);
+	assist.together = 1000; /* and now it was not, */
+	assert_in_range(copies_until_called(100), first - 1, first + 1);
+	assist.together = 1000;
+	atomic_fetch_add(&board->busy, 1);
+	assert_in_range(copies_until_called(100), first - 1, first + 1);
+	assert_int_equal(copies_until_called(3 * first), 0); /* but for others */
+}
+
+/* A helper that is busy now may not be for ever, nor is asked time and again. */
+static void who_is_busy_is_called_seldom(void **state)
+{
+	enum { TIMES = 20 };
+	uint64_t alone = 0;
+
+	for (int i = 0; i < TIMES; i++) {
+		assert_true(copies_until_called(100) > 0);
+		alone = assist.call_at;
+		assist.alone_bytes = alone; /* and so on */
+	}
+	assert_in_range(alone, UINT64_C(1) << 30, UINT64_C(64) << 30);
+}
+
+/* What is not so long is offered to who is there, and to nobody else. */
+static void what_is_middling_is_for_who_attends(void **state)
+{
+	uint32_t number = assist.number;
+
+	for (int i = 0; i < 100; i++)
+		transfer(i % 2, 0, 0, 65536, (uint32_t)i);
+	assert_int_equal(assist.number, number);
+	assert_true(calls() > 0);
+	atomic_store(&board->is_attended, true);
+	for (int i = 0; i < 100; i++) {
+		assist.alone = 0; /* as if it had come */
+		transfer(i % 2, 0, 0, 65536, (uint32_t)i);
+	}
+	assert_int_equal(assist.number, number + 100);
+	assist.alone = 0;
+	transfer(false, 0, 0, 40000, 1);
+	assert_int_equal(assist.number, number + 100);
+}
+
 /* ---- a helper who takes its time ---- */
 
 static atomic_bool is_claimed;
@@ -311,7 +404,7 @@ static void what_is_claimed_is_waited_for_in_later_calls(void **state)
 	theirs[MARGIN + MIB - 1] = 0x77;
 	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_LATER);
 	assert_int_equal(theirs[MARGIN + MIB - 1], 0x77);
-	memcpy(theirs + MARGIN, own + MARGIN, MIB - 4096); /* the claimer's chunk, wherever */
+	memcpy(theirs + MARGIN, own + MARGIN, MIB - 64); /* the claimer's chunk, wherever */
 	atomic_fetch_add(&board->done, 1);
 	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_DONE);
 	assert_memory_equal(theirs + MARGIN, own + MARGIN, MIB);
@@ -322,7 +415,7 @@ static void what_is_claimed_is_waited_for_in_later_calls(void **state)
 static void half_of_it_is_claimed_at_most(void **state)
 {
 	for (int round = 0; round < 20; round++) {
-		uint32_t begin = MARGIN, end = MARGIN + MIB - 4096;
+		uint32_t begin = MARGIN, end = MARGIN + MIB - 64;
 
 		memset(own, 0x11, REGION);
 		until_claimed(false);
@@ -363,7 +456,7 @@ static void who_is_gone_is_not_waited_for(void **state)
 /* The initiator's word of what is to be done, as it stands on the board (assist.c). */
 struct work {
 	struct directory_question question;
-	uint64_t address, offset, bytes, first, is_read;
+	uint64_t address, offset, bytes, second, third, is_read, tail;
 };
 
 static bool helps_with(const struct work *work, uint32_t chunks)
@@ -389,19 +482,22 @@ static void assert_untouched(void)
 			fail_msg("byte %u was written", i);
 }
 
+enum { WRONGS = 13 };
+
 static void the_helper_does_nothing_that_it_may_not(void **state)
 {
 	struct work fits = {
 	    .question = question_of(false, 0, LONG),
 	    .address = (uintptr_t)own,
 	    .bytes = LONG,
-	    .first = LONG / 4,
+	    .second = LONG / 4,
+	    .third = LONG / 2,
 	};
-	struct work wrongs[11];
+	struct work wrongs[WRONGS];
 
 	assert_true(helps_with(&fits, 3));
 	assert_memory_equal(theirs + MARGIN, own, LONG);
-	for (int i = 0; i < 11; i++)
+	for (int i = 0; i < WRONGS; i++)
 		wrongs[i] = fits;
 	wrongs[0].question.rkey++;
 	wrongs[1].question.addr += REGION - 2 * MARGIN;
@@ -410,11 +506,14 @@ static void the_helper_does_nothing_that_it_may_not(void **state)
 	wrongs[4].bytes = LONG + 1;
 	wrongs[5].offset = 1;
 	wrongs[6].offset = UINT64_MAX;
-	wrongs[7].first = 0;
-	wrongs[8].first = UINT64_MAX;
+	wrongs[7].third = LONG / 4 - 1;
+	wrongs[8].second = UINT64_MAX;
 	wrongs[9].is_read = true;
-	wrongs[10].first = LONG / 2 + 1; /* the third would begin behind the end */
-	for (int i = 0; i < 11; i++) {
+	wrongs[10].third = LONG + 1;
+	wrongs[11].tail = 64; /* behind the end */
+	wrongs[12].bytes = LONG - 64;
+	wrongs[12].tail = 128; /* more than there is room for */
+	for (int i = 0; i < WRONGS; i++) {
 		if (helps_with(&wrongs[i], 3))
 			fail_msg("wrong %d was done", i);
 		assert_untouched();
@@ -426,6 +525,31 @@ static void the_helper_does_nothing_that_it_may_not(void **state)
 	fits.address = 4096;
 	assert_false(helps_with(&fits, 3));
 	assert_untouched();
+}
+
+/* Of what is written: the helper alone knows whether it is the last one. */
+static void the_end_is_stored_when_all_else_is_there(void **state)
+{
+	struct work work = {
+	    .question = question_of(false, 0, LONG),
+	    .address = (uintptr_t)own,
+	    .bytes = LONG - 64,
+	    .second = LONG / 4,
+	    .third = LONG / 2,
+	    .tail = 64,
+	};
+
+	fill(own, 1);
+	assert_true(helps_with(&work, 3));
+	assert_memory_equal(theirs + MARGIN, own, LONG - 64);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(theirs[MARGIN + LONG - 64 + i], 0x77);
+	assert_int_equal(atomic_load(&board->tailed), 0);
+	atomic_store(&board->ended, (uint32_t)(atomic_load(&board->claims) >> 32) + 1);
+	assert_true(helps_with(&work, 3));
+	assert_memory_equal(theirs + MARGIN, own, LONG);
+	assert_int_equal(theirs[MARGIN + LONG], 0x77);
+	assert_int_equal(atomic_load(&board->tailed), atomic_load(&board->ended));
 }
 
 static void the_initiator_survives_a_board_of_nonsense(void **state)
@@ -447,11 +571,16 @@ int main(void)
 	    TEST(two_do_it_together),
 	    cmocka_unit_test_setup_teardown(what_is_offered_is_fetched_and_no_more, setup_fetch,
 					    teardown_fetch),
+	    TEST(who_helped_and_does_no_more_is_not_missed),
+	    TEST(who_is_not_there_is_called),
+	    TEST(who_is_busy_is_called_seldom),
+	    TEST(what_is_middling_is_for_who_attends),
 	    TEST(what_is_claimed_is_waited_for_in_later_calls),
 	    TEST(half_of_it_is_claimed_at_most),
 	    TEST(what_the_helper_could_not_copy_is_refused),
 	    TEST(who_is_gone_is_not_waited_for),
 	    TEST(the_helper_does_nothing_that_it_may_not),
+	    TEST(the_end_is_stored_when_all_else_is_there),
 	    TEST(the_initiator_survives_a_board_of_nonsense),
 	};
 

@@ -120,7 +120,7 @@ static inline struct contact meet(struct end *end, enum ibv_qp_type type, int ac
 	return peer;
 }
 
-static const struct transport_counters *counted(const struct end *end)
+static inline const struct transport_counters *counted(const struct end *end)
 {
 	return transport_counters(qp_of(end->qp));
 }
@@ -136,7 +136,7 @@ static inline struct ibv_wc transfer(struct end *end, enum ibv_wr_opcode opcode,
 	return next_wc(end->cq);
 }
 
-static void stop_server(void)
+static inline void stop_server(void)
 {
 	int status;
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rules of attendance.h, without a clock.
+ */
+#include "engine/attendance.h"
+
+enum {
+	PATIENCE_NS = 200000,	/* several copies alone, while it was elsewhere for a moment */
+	PAUSE_NS = 5000,	/* longer than the initiator of a stream needs for its next copy */
+	FIRST_YIELD_NS = 50000, /* who has been preempted waits for it */
+	YIELD_NS = 1000000,
+};
+
+void attendance_begin(struct attendance *attendance, uint64_t now)
+{
+	if (attendance->is_on)
+		return;
+	attendance->is_on = true;
+	attendance->was_busy = false;
+	attendance->until = now + PATIENCE_NS;
+	attendance->pause = now + PAUSE_NS;
+	attendance->yield_at = now + FIRST_YIELD_NS;
+}
+
+bool attendance_looked(struct attendance *attendance, bool has_helped, uint64_t now)
+{
+	if (!has_helped)
+		return now >= attendance->pause || now >= attendance->yield_at;
+	attendance->until = now + PATIENCE_NS;
+	attendance->pause = now + PAUSE_NS;
+	return false;
+}
+
+void attendance_yielded(struct attendance *attendance, enum perch_use use, uint64_t now)
+{
+	attendance->yield_at = now + YIELD_NS;
+	attendance->was_busy = use == PERCH_COMPUTED;
+	if (attendance->was_busy)
+		attendance->is_on = false;
+}
+
+void attendance_end(struct attendance *attendance)
+{
+	attendance->is_on = false;
+}
