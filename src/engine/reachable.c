@@ -217,14 +217,26 @@ static bool is_in_stream(struct stream *stream, const struct reach_op *op)
 
 	if (op->length > STREAM_BYTES)
 		return false;
+	if (op->is_awaited) {
+		*stream = (struct stream){.length = 0};
+		return false;
+	}
 	now = lane_now();
-	if (op->is_awaited)
-		stream->packets_to = 0;
-	if (op->is_awaited || now > stream->last_end + STREAM_GAP_NS)
+	if (stream->last_end && now > stream->last_end + STREAM_GAP_NS)
 		stream->length = 0;
 	if (stream->length >= STREAM_FROM)
 		stream->packets_to = now + STREAM_HOLD_NS;
 	return now < stream->packets_to;
+}
+
+/* Behind one that was awaited comes either such a one again, or what begins a stream with it: so
+ * nobody needs the time, which a lone message would notice. */
+static void note_reached(struct stream *stream, const struct reach_op *op)
+{
+	if (op->length > STREAM_BYTES)
+		return;
+	stream->length++;
+	stream->last_end = op->is_awaited ? 0 : lane_now();
 }
 
 /* What the peer has offered is asked for, and no stream of ours. */
@@ -252,10 +264,8 @@ static enum reach_result reach_other(struct qp *qp, const struct directory_quest
 	if (op->is_prompt || is_in_stream(&lane->stream, op))
 		return REACH_REFUSED;
 	result = samehost_reach(lane->samehost, question, op);
-	if (result == REACH_DONE && op->length <= STREAM_BYTES) {
-		lane->stream.length++;
-		lane->stream.last_end = lane_now();
-	}
+	if (result == REACH_DONE)
+		note_reached(&lane->stream, op);
 	return result;
 }
 
