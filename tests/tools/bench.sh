@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 "$verbatim" bench --rounds 2 --only process --output "$work/out" >"$work/table" 2>"$work/progress" || fail "$(cat "$work/progress")"
-[ "$(cat "$work/progress")" = "round 1 of 2
+[ "$(grep -v "^once more, as the cores had moved" "$work/progress")" = "round 1 of 2
 round 2 of 2" ] || fail "the progress of two rounds: $(cat "$work/progress")"
 grep -q "SEND 8 B within a process .* us" "$work/table" || fail "no latency: $(cat "$work/table")"
 python3 - "$work/out/results.json" <<'END' || fail "$(cat "$work/out/results.json")"
@@ -21,7 +21,7 @@ assert all(v > 0 for v in median.values()) and all(r["least"] <= r["median"] <= 
 assert len(results["comparisons"]) == 2
 for c in results["comparisons"]:
     assert abs(c["ratio"] - median[c["ours"]] / median[c["other"]]) < 1e-3 and c["is_met"] == (c["ratio"] >= c["wanted"]), c
-assert sum(results["placements"].values()) == 2 * len(median)
+assert 2 * len(median) <= sum(results["placements"].values()) <= 8 * len(median)
 END
 
 ! "$verbatim" bench --only nonsense 2>"$work/error" || fail "a group that is none"
@@ -34,6 +34,23 @@ ln -s /usr/bin/python3 "$work/path/python3"
 ! PATH=$work/path "$verbatim" bench --only host --output "$work/none" 2>"$work/error" || fail "it measures without perftest"
 grep -q "apt-get install perftest" "$work/error" || fail "does not name the package: $(cat "$work/error")"
 [ ! -e "$work/none" ] || fail "it wrote something"
+
+# What the cores' moving left with too few figures in the placement that is compared is measured once more, and only that.
+PYTHONDONTWRITEBYTECODE=1 python3 - "$(dirname "$0")/../../bench" <<'END' || fail "what is measured once more"
+import collections, importlib.machinery, importlib.util, sys
+sys.path.insert(0, sys.argv[1])
+loader = importlib.machinery.SourceFileLoader("bench", sys.argv[1] + "/bench")
+bench = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench", loader))
+loader.exec_module(bench)
+Item = collections.namedtuple("Item", "name")
+samples = {
+    "enough": [(1., "near"), (1., "near"), (9., "far")],
+    "moved": [(1., "near"), (9., "mixed"), (9., "far")],
+    "failed once": [(1., "near"), (None, "near")],
+    "cannot be": [(None, "near"), (None, "near")],
+}
+assert [i.name for i in bench.lacking([Item(n) for n in samples], samples, 2)] == ["moved", "failed once"]
+END
 
 # Who measures between two hosts finds their ports up.
 [ "$(id -u)" != 0 ] || PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$0")/../../bench python3 - >"$work/two" <<'END' || fail "two hosts: $(cat "$work/two")"
