@@ -390,11 +390,15 @@ static uint64_t offered_alone(void)
 	return offered;
 }
 
-/* A window's worth, by a contest; on a busy machine not each comes to an end. */
+/* A window's worth, by a contest; on a busy machine not each comes to an end. Under ThreadSanitizer
+ * hardly any does, as each window takes longer than what a contest believes. */
 static void middling_ones_alone_try_both_ways(void **state)
 {
 	uint64_t offered = 0;
 
+#ifdef __SANITIZE_THREAD__
+	skip();
+#endif
 	streamed = 40000;
 	for (int i = 0; i < 20 && offered < 30; i++)
 		offered = offered_alone();
