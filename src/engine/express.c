@@ -34,13 +34,18 @@ enum {
 
 /* ---- for later ---- */
 
+static void note_untimed(struct lane *lane, struct seat *seat)
+{
+	if (seat->is_untimed || !transport_is_untimed(seat->qp))
+		return;
+	seat->is_untimed = true;
+	seat->next_untimed = lane->untimed;
+	lane->untimed = seat;
+}
+
 static void note(struct lane *lane, struct seat *seat)
 {
-	if (transport_is_untimed(seat->qp) && !seat->is_untimed) {
-		seat->is_untimed = true;
-		seat->next_untimed = lane->untimed;
-		lane->untimed = seat;
-	}
+	note_untimed(lane, seat);
 	if (transport_is_late(seat->qp) && !seat->is_late) {
 		seat->is_late = true;
 		seat->next_late = lane->late;
@@ -333,7 +338,8 @@ static struct ibv_send_wr *post_plain(struct lane *lane, struct qp *qp, struct i
 	return wr;
 }
 
-/* The same by the way that is known, as far as the list begins with plain messages. */
+/* The same by the way that is known, as far as the list begins with plain messages. Those wait for
+ * nothing, and what was owed has gone along. */
 static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				      bool *needs_doorbell)
 {
@@ -348,7 +354,7 @@ static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, stru
 	rest = post_plain(lane, seat->qp, wr);
 	if (rest == wr)
 		return wr;
-	note(lane, seat);
+	note_untimed(lane, seat);
 	note_sent(lane, seat);
 	*needs_doorbell |= !samehost_is_heard(lane->samehost);
 	return rest;

@@ -155,6 +155,18 @@ void ring_commit_express(struct ring_producer *p, size_t size)
 	commit(p, size, RING_EXPRESS, RING_EXPRESS_BULK);
 }
 
+void *ring_reserve_small(struct ring_producer *p, size_t size)
+{
+	struct ring_slot *slot = slot_at(p->memory, p->tail);
+
+	return size <= sizeof(slot->bytes) && has_slots(p, 1) ? slot->bytes : NULL;
+}
+
+void ring_commit_small(struct ring_producer *p, size_t size)
+{
+	publish(p, 1, RING_EXPRESS, size);
+}
+
 bool ring_put_address(struct ring_producer *p, const void *address, size_t size)
 {
 	if (!has_slots(p, 1))

@@ -290,14 +290,34 @@ void samehost_go_by(struct samehost *samehost, struct channel *channel)
 	samehost->reserved = channel;
 }
 
+APART static void *reserve_long(struct ring_producer *out, size_t size)
+{
+	return ring_reserve(out, size);
+}
+
+APART static void commit_long(struct ring_producer *out, size_t size)
+{
+	ring_commit_express(out, size);
+}
+
+static bool is_small(size_t size)
+{
+	return size <= RING_SLOT_BYTES - offsetof(struct ring_slot, bytes);
+}
+
 void *samehost_reserve_record(struct samehost *samehost, size_t size)
 {
-	return ring_reserve(&samehost->reserved->out, size);
+	struct ring_producer *out = &samehost->reserved->out;
+
+	return is_small(size) ? ring_reserve_small(out, size) : reserve_long(out, size);
 }
 
 void samehost_commit_record(struct samehost *samehost, size_t size)
 {
-	ring_commit_express(ring_of_reserved(samehost), size);
+	if (is_small(size))
+		ring_commit_small(ring_of_reserved(samehost), size);
+	else
+		commit_long(ring_of_reserved(samehost), size);
 }
 
 bool samehost_is_heard(struct samehost *samehost)

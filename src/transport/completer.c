@@ -201,6 +201,47 @@ void completer_acknowledge_sent(struct qp *qp, uint32_t psn, struct cq_taking *t
 	requester->counters.acks_received++;
 }
 
+/* All that is in flight has left once, as records. */
+static bool is_all_sent(const struct requester *requester)
+{
+	return requester->psn == requester->end && !requester->rd_count && !requester->has_failed &&
+	       !requester->recovery && !requester->responses &&
+	       psn_compare(requester->una, requester->packets_end) >= 0;
+}
+
+/* The oldest message, if it is one of a packet. */
+static bool is_single(const struct send_wqe *wqe, const struct requester *requester, uint32_t psn)
+{
+	return psn == requester->una && psn != requester->end && wqe->first_psn == psn &&
+	       wqe->last_psn == psn && wqe->flight == WQE_STARTED && wqe->opcode == IBV_WR_SEND;
+}
+
+bool completer_acknowledge_single(struct qp *qp, uint32_t psn, struct cq_taking *taking,
+				  uint64_t now)
+{
+	struct requester *requester = qp->requester;
+	uint32_t head = sq_head(qp);
+	const struct send_wqe *wqe = sq_wqe(&qp->sq, head);
+	bool is_told = wqe->flags & IBV_SEND_SIGNALED;
+
+	if (!is_single(wqe, requester, psn) || !is_all_sent(requester) ||
+	    qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND ||
+	    (is_told && !cq_has_room(qp->send_cq, 1)))
+		return false;
+	if (is_told)
+		tell(qp, wqe, head + 1, taking, now);
+	else
+		go_past(qp, psn_next(psn), head + 1, false);
+	requester->packets_end = requester->una;
+	retry_refill(qp);
+	requester->has_credits = false;
+	requester->is_untimed = requester->una != requester->end;
+	requester->counters.acks_received++;
+	if (head + 1 != sq_tail(qp))
+		completer_retire_done(qp, now);
+	return true;
+}
+
 /* The answer to the packet at `una` is in. */
 static void acknowledge_answer(struct qp *qp, const struct send_wqe *wqe, uint64_t now)
 {

@@ -204,9 +204,10 @@ bool express_may_arrive(const struct qp *qp, const struct packet *packet);
 bool express_arrive(struct qp *qp, const struct express *express, const struct packet *packet,
 		    struct cq_taking *taking, uint64_t now);
 
-/* The same for an ACK, whatever else the record brings. */
+/* The same for an ACK, whatever else the record brings, where its QP has to be asked. `taking` is
+ * this thread's. */
 bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
-		      uint64_t now);
+		      struct cq_taking *taking, uint64_t now);
 
 /* The same for packets, however they came, that a record could have been: a SEND of one packet, an
  * ACK (plain.h). */

@@ -58,11 +58,11 @@ static bool is_clear(const struct qp *qp)
 static bool is_plain(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	const unsigned int known = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-	uint32_t most = wr->send_flags & IBV_SEND_INLINE ? qp->sq.max_inline : qp->mtu;
 
 	return wr->num_sge == 1 && !(wr->send_flags & ~known) &&
 	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) &&
-	       wr->sg_list->length && wr->sg_list->length <= most && wr->sg_list->length <= qp->mtu;
+	       wr->sg_list->length - 1 < qp->mtu && /* which none is */
+	       (!(wr->send_flags & IBV_SEND_INLINE) || wr->sg_list->length <= qp->sq.max_inline);
 }
 
 static bool has_room(const struct qp *qp)

@@ -49,6 +49,11 @@ static bool is_receiving(const struct qp *qp)
 	return state == IBV_QPS_RTS || state == IBV_QPS_RTR;
 }
 
+static bool is_sending(const struct qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS;
+}
+
 /* As of a packet (9.6.1). */
 static bool is_between(const struct qp *qp, const union ibv_gid *sgid, const union ibv_gid *dgid,
 		       uint16_t pkey)
@@ -230,13 +235,16 @@ void express_count(struct qp *qp, const struct express *express, uint32_t length
 }
 
 WHOLE bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
-			    uint64_t now)
+			    struct cq_taking *taking, uint64_t now)
 {
-	if (!is_welcome(qp, &packet->sgid, &packet->dgid, pkey) ||
-	    !express_can_acknowledge(qp, psn))
+	if (!is_welcome(qp, &packet->sgid, &packet->dgid, pkey))
 		return false;
+	if (!is_sending(qp) || !completer_acknowledge_single(qp, psn, taking, now)) {
+		if (!express_can_acknowledge(qp, psn))
+			return false;
+		express_acknowledged(qp, psn, taking, now);
+	}
 	count_ack(qp);
-	express_acknowledged(qp, psn, cq_take_own(), now);
 	return true;
 }
 

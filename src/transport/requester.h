@@ -266,6 +266,11 @@ void completer_acknowledge(struct qp *qp, uint32_t psn, uint64_t now);
 void completer_acknowledge_sent(struct qp *qp, uint32_t psn, struct cq_taking *taking,
 				uint64_t now);
 
+/* The same in the fewest, of the oldest message alone, of one packet, if its completion finds room.
+ * False, and nothing has changed, where it is anything else. */
+bool completer_acknowledge_single(struct qp *qp, uint32_t psn, struct cq_taking *taking,
+				  uint64_t now);
+
 /* The WQE at the head is done: its completion, if it wants one, and the next is the head. */
 void completer_retire(struct qp *qp, uint64_t now);
 

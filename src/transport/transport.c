@@ -281,9 +281,9 @@ static bool has_left_over(const struct qp *qp)
 }
 
 static bool glance_at_ack(struct qp *qp, const struct packet *packet, uint16_t pkey, uint32_t psn,
-			  const struct glance *glance)
+			  struct cq_taking *taking, const struct glance *glance)
 {
-	if (!qp || !express_take_ack(qp, packet, pkey, psn, glance->now))
+	if (!qp || !express_take_ack(qp, packet, pkey, psn, taking, glance->now))
 		return false;
 	if (has_left_over(qp))
 		glance->taken(qp, packet, glance->data);
@@ -294,6 +294,7 @@ APART static bool glance_at_acks(struct adapter *adapter, const struct packet *p
 				 uint16_t pkey, const struct glance *glance)
 {
 	uint32_t count = express_count_acks(packet);
+	struct cq_taking *taking = cq_take_own();
 	struct qp *qps[EXPRESS_ACKS];
 
 	if (count > EXPRESS_ACKS)
@@ -305,7 +306,7 @@ APART static bool glance_at_acks(struct adapter *adapter, const struct packet *p
 		if (i < count)
 			qps[i] = fetch_acked(qps[i], glance);
 		if (here < count && !glance_at_ack(qps[here], packet, pkey,
-						   express_acked_psn(packet, here), glance))
+						   express_acked_psn(packet, here), taking, glance))
 			return false;
 	}
 	return true;

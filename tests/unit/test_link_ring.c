@@ -128,6 +128,30 @@ static void a_full_ring_has_no_room_until_its_records_are_taken(void **state)
 	assert_null(ring_reserve(&producer, RING_BULK_BYTES + 1));
 }
 
+static void a_small_record_is_one_like_any(void **state)
+{
+	const size_t most = RING_SLOT_BYTES - offsetof(struct ring_slot, bytes);
+	const void *bytes;
+	size_t length;
+	char *record;
+
+	(void)state;
+	assert_null(ring_reserve_small(&producer, most + 1));
+	for (int i = 0; i < 3 * RING_SLOTS; i++) {
+		record = ring_reserve_small(&producer, most);
+		assert_non_null(record);
+		memset(record, i, most);
+		ring_commit_small(&producer, most - (size_t)i % most);
+		assert_int_equal(ring_take(&consumer, &bytes, &length), RING_EXPRESS);
+		assert_int_equal(length, most - (size_t)i % most);
+		assert_int_equal(((const char *)bytes)[length - 1], (char)i);
+		ring_release(&consumer);
+	}
+	while (ring_reserve_small(&producer, most))
+		ring_commit_small(&producer, most);
+	assert_null(ring_reserve(&producer, most));
+}
+
 static void *produce(void *unused)
 {
 	for (uint32_t n = 0; n < RECORDS; n++)
@@ -523,6 +547,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(what_goes_in_comes_out_in_order, make, unmake),
 	    cmocka_unit_test_setup_teardown(a_full_ring_has_no_room_until_its_records_are_taken,
 					    make, unmake),
+	    cmocka_unit_test_setup_teardown(a_small_record_is_one_like_any, make, unmake),
 	    cmocka_unit_test_setup_teardown(two_threads_need_no_lock, make, unmake),
 	    cmocka_unit_test_setup_teardown(the_bell_rings_once_for_each_sleep, make, unmake),
 	    cmocka_unit_test_setup_teardown(earlier_bytes_are_no_record, make, unmake),

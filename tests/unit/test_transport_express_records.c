@@ -15,7 +15,7 @@ static bool acknowledge(struct pair *pair, uint32_t psn)
 {
 	struct packet packet = {.sgid = pair->b.gid, .dgid = pair->a.gid};
 
-	return express_take_ack(pair->a.qp, &packet, pair->a.qp->pkey, psn, pair->now);
+	return express_take_ack(pair->a.qp, &packet, pair->a.qp->pkey, psn, NULL, pair->now);
 }
 
 static uint32_t window_of(const struct pair *pair)
@@ -172,6 +172,93 @@ static void what_goes_again_are_packets(void **state)
 	assert_int_equal(requester->packets_end, requester->una);
 }
 
+/* ---- the oldest message alone ---- */
+
+static bool acknowledge_single(struct pair *pair, uint32_t psn)
+{
+	return completer_acknowledge_single(pair->a.qp, psn, NULL, pair->now);
+}
+
+static void it_leaves_what_any_ack_does(void **state)
+{
+	struct pair *pair = *state, *other = acquainted(express_options());
+	const struct requester *left = pair->a.qp->requester, *right = other->a.qp->requester;
+
+	for (uint64_t i = 1; i <= 3; i++) {
+		send(pair, i);
+		send(other, i);
+	}
+	for (uint64_t i = 1; i <= 3; i++) {
+		uint32_t psn = pair->a.psn + (uint32_t)i - 1;
+
+		assert_true(acknowledge_single(pair, psn));
+		assert_true(express_can_acknowledge(other->a.qp, psn));
+		express_acknowledged(other->a.qp, psn, NULL, other->now);
+		assert_memory_equal(left, right, offsetof(struct requester, rate_next));
+		assert_int_equal(sq_head(pair->a.qp), sq_head(other->a.qp));
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+		side_expect(&other->a, i, IBV_WC_SUCCESS);
+	}
+	pair_free(other);
+}
+
+static void expect_left_alone(struct pair *pair, uint32_t psn)
+{
+	uint32_t una = pair->a.qp->requester->una;
+
+	assert_false(acknowledge_single(pair, psn));
+	assert_int_equal(pair->a.qp->requester->una, una);
+	side_expect_none(&pair->a);
+}
+
+static void what_is_none_is_left_alone(void **state)
+{
+	struct pair *pair = *state;
+
+	expect_left_alone(pair, pair->a.psn); /* nothing is in flight */
+	send(pair, 1);
+	send(pair, 2);
+	expect_left_alone(pair, pair->a.psn + 1);
+	pair->a.qp->counted = IBV_QP_ATTACH_COMP_CNTR_OP_SEND;
+	expect_left_alone(pair, pair->a.psn);
+	pair->a.qp->counted = 0;
+	assert_true(acknowledge(pair, pair->a.psn + 1));
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	side_request(&pair->a, IBV_WR_SEND_WITH_IMM, 3, 0, 10);
+	expect_left_alone(pair, pair->a.psn + 2);
+	assert_true(acknowledge(pair, pair->a.psn + 2));
+	side_expect(&pair->a, 3, IBV_WC_SUCCESS);
+	side_request(&pair->a, IBV_WR_SEND, 4, 0, 3 * pair->a.qp->mtu);
+	expect_left_alone(pair, pair->a.psn + 3);
+}
+
+static void nor_is_a_packet_one(void **state)
+{
+	struct pair *pair = *state;
+
+	send_by_packets(pair, 1);
+	expect_left_alone(pair, pair->a.psn);
+}
+
+static void nor_one_whose_completion_has_no_room(void **state)
+{
+	struct pair_options options = *express_options();
+	struct pair *pair;
+
+	(void)state;
+	options.cqe = 1;
+	pair = acquainted(&options);
+	send(pair, 1);
+	send(pair, 2);
+	assert_true(acknowledge_single(pair, pair->a.psn));
+	assert_false(acknowledge_single(pair, pair->a.psn + 1));
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	assert_true(acknowledge_single(pair, pair->a.psn + 1));
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -183,6 +270,10 @@ int main(void)
 	    express_test(what_is_not_in_flight_is_not_acknowledged),
 	    express_test(the_mark_behind_packets_goes_on),
 	    express_test(what_goes_again_are_packets),
+	    express_test(it_leaves_what_any_ack_does),
+	    express_test(what_is_none_is_left_alone),
+	    express_test(nor_is_a_packet_one),
+	    cmocka_unit_test(nor_one_whose_completion_has_no_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
