@@ -67,6 +67,8 @@ int port_pkey(struct port *port, unsigned int index, uint16_t *pkey);
 /* 10.9.3: the same partition, and one of the two a full member. */
 static inline bool pkey_is_match(uint16_t a, uint16_t b)
 {
+	if (a == b) /* as mostly */
+		return a > 0x8000;
 	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) && ((a | b) & 0x8000);
 }
 

@@ -223,15 +223,22 @@ bool completer_acknowledge_single(struct qp *qp, uint32_t psn, struct cq_taking 
 	uint32_t head = sq_head(qp);
 	const struct send_wqe *wqe = sq_wqe(&qp->sq, head);
 	bool is_told = wqe->flags & IBV_SEND_SIGNALED;
+	struct ibv_wc *wc = NULL;
 
 	if (!is_single(wqe, requester, psn) || !is_all_sent(requester) ||
-	    qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND ||
-	    (is_told && !cq_has_room(qp->send_cq, 1)))
+	    qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND)
 		return false;
-	if (is_told)
-		tell(qp, wqe, head + 1, taking, now);
+	if (is_told) {
+		wc = cq_take_next(taking, qp->send_cq);
+		if (!wc && !cq_has_room(qp->send_cq, 1))
+			return false;
+	}
+	if (wc)
+		wc_fill(wc, wqe->wr_id, IBV_WC_SEND, (uint32_t)wqe->length, qp->number);
+	if (is_told && !wc)
+		tell(qp, wqe, head + 1, NULL, now);
 	else
-		go_past(qp, psn_next(psn), head + 1, false);
+		go_past(qp, psn_next(psn), head + 1, is_told);
 	requester->packets_end = requester->una;
 	retry_refill(qp);
 	requester->has_credits = false;

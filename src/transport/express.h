@@ -239,11 +239,11 @@ bool express_acknowledge(struct qp *qp, struct outbox *outbox);
 bool express_owes(const struct responder *responder);
 uint32_t express_add_ack(struct qp *qp, uint32_t *ack);
 
-/* How many ACKs a record of EXPRESS_MANY brings; whose one is, up to where, and as a record of its
- * own. */
+/* How many ACKs a record of EXPRESS_MANY brings; all of them (0: more than there may be), for its
+ * sender could still change it; and one as a record of its own. */
 uint32_t express_count_acks(const struct packet *packet);
-uint32_t express_acked_qpn(const struct packet *packet, uint32_t index);
-uint32_t express_acked_psn(const struct packet *packet, uint32_t index);
+uint32_t express_copy_acks(const struct packet *packet, const struct express *head,
+			   struct express_ack acks[EXPRESS_ACKS]);
 struct express express_ack_at(const struct packet *packet, const struct express *head,
 			      uint32_t index);
 

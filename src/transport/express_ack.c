@@ -108,22 +108,16 @@ uint32_t express_count_acks(const struct packet *packet)
 	       (uint32_t)((packet->length - sizeof(struct express)) / sizeof(struct express_ack));
 }
 
-uint32_t express_acked_qpn(const struct packet *packet, uint32_t index)
+uint32_t express_copy_acks(const struct packet *packet, const struct express *head,
+			   struct express_ack acks[EXPRESS_ACKS])
 {
-	uint32_t to;
+	uint32_t count = express_count_acks(packet);
 
-	memcpy(&to, packet->bth + (index ? size_of(index) : 0), sizeof(to));
-	return to & 0xffffff;
-}
-
-uint32_t express_acked_psn(const struct packet *packet, uint32_t index)
-{
-	size_t at = index ? size_of(index) + offsetof(struct express_ack, ack)
-			  : offsetof(struct express, ack);
-	uint32_t psn;
-
-	memcpy(&psn, packet->bth + at, sizeof(psn));
-	return psn;
+	if (count > EXPRESS_ACKS)
+		return 0;
+	acks[0] = (struct express_ack){head->to, head->ack};
+	memcpy(&acks[1], packet->bth + sizeof(*head), (count - 1) * sizeof(acks[0]));
+	return count;
 }
 
 struct express express_ack_at(const struct packet *packet, const struct express *head,

@@ -253,13 +253,13 @@ static bool is_for(const struct qp *qp, uint8_t lane)
 
 /* Whose these ACKs are. One after another each of them would wait for its entry in the table, and
  * then for its QP. */
-static void find_acked(struct adapter *adapter, const struct packet *packet, uint32_t count,
+static void find_acked(struct adapter *adapter, const struct express_ack *acks, uint32_t count,
 		       struct qp **qps)
 {
 	for (uint32_t i = 0; i < count; i++)
-		adapter_fetch_qp(adapter, express_acked_qpn(packet, i));
+		adapter_fetch_qp(adapter, acks[i].to & QPN_MASK);
 	for (uint32_t i = 0; i < count; i++) {
-		qps[i] = adapter_find_qp(adapter, express_acked_qpn(packet, i));
+		qps[i] = adapter_find_qp(adapter, acks[i].to & QPN_MASK);
 		if (qps[i])
 			express_fetch_qp(qps[i]);
 	}
@@ -290,26 +290,25 @@ static bool glance_at_ack(struct qp *qp, const struct packet *packet, uint16_t p
 	return true;
 }
 
-APART static bool glance_at_acks(struct adapter *adapter, const struct packet *packet,
-				 uint16_t pkey, const struct glance *glance)
+APART WHOLE static bool glance_at_acks(struct adapter *adapter, const struct packet *packet,
+				       const struct express *head, const struct glance *glance)
 {
-	uint32_t count = express_count_acks(packet);
+	struct express_ack acks[EXPRESS_ACKS];
+	uint32_t count = express_copy_acks(packet, head, acks);
 	struct cq_taking *taking = cq_take_own();
 	struct qp *qps[EXPRESS_ACKS];
 
-	if (count > EXPRESS_ACKS)
-		return false;
-	find_acked(adapter, packet, count, qps);
+	find_acked(adapter, acks, count, qps);
 	for (uint32_t i = 0; i < count + FETCH_AHEAD; i++) {
 		uint32_t here = i - FETCH_AHEAD;
 
 		if (i < count)
 			qps[i] = fetch_acked(qps[i], glance);
-		if (here < count && !glance_at_ack(qps[here], packet, pkey,
-						   express_acked_psn(packet, here), taking, glance))
+		if (here < count &&
+		    !glance_at_ack(qps[here], packet, head->pkey, acks[here].ack, taking, glance))
 			return false;
 	}
-	return true;
+	return count;
 }
 
 struct qp *transport_find_express(struct adapter *adapter, const struct packet *packet,
@@ -335,7 +334,7 @@ APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *
 	qp = transport_find_express(adapter, packet, glance->lane, &head);
 	if (!qp)
 		return express_flags(&head) & EXPRESS_MANY &&
-		       glance_at_acks(adapter, packet, head.pkey, glance);
+		       glance_at_acks(adapter, packet, &head, glance);
 	if (!express_take(qp, packet, &head, glance->now))
 		return false;
 	glance->taken(qp, packet, glance->data);
