@@ -20,7 +20,6 @@
 #include "wire/headers.h"
 
 enum {
-	SPARED_LOOKS = 64,   /* at sockets, after a message (as in intake.c) */
 	UNANSWERED_MAX = 32, /* messages, then their ACK does not wait for company any more */
 	UNANSWERED_BYTES = 8 << 10, /* so long a one counts once more, for the ring's room */
 	LATE_MAX = 256,		    /* QPs; then they have a turn each */
@@ -540,7 +539,7 @@ static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 	lane->is_telling_later = true;
 	count = samehost_is_empty(lane->samehost) ? 0 : take_plain(lane, taking, &has_more);
 	if (count) {
-		lane->spared = SPARED_LOOKS;
+		lane_spare(lane);
 		*did = true;
 	} else {
 		lane->spared--;

@@ -30,8 +30,7 @@
 enum {
 	LOOK_AROUND_EVERY = 8, /* polls: at all sockets, not only at the hot one */
 	EVENTS = 16,
-	SPARED_LOOKS = 64, /* at a socket, while packets come through shared memory */
-	INLET_LOOKS = 2,   /* more, at an inlet, in one poll */
+	INLET_LOOKS = 2, /* more, at an inlet, in one poll */
 	TAKE_ROUNDS = 64,
 	FLOW_PACKETS = 8, /* in a look: there are more to come */
 };
@@ -317,7 +316,7 @@ unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 	count += intake_near(lane, now);
 	*spent += 1;
 	if (count)
-		lane->spared = SPARED_LOOKS;
+		lane_spare(lane);
 	if (lane->spared) {
 		lane->spared--;
 		return count;

@@ -180,6 +180,15 @@ bool lane_trylock(struct lane *lane);
 /* Lets go, after the work that came in meanwhile. */
 void lane_unlock(struct lane *lane);
 
+/* Something came through shared memory: so many looks there go before the next one at a socket, a
+ * microsecond, or, where nothing has come by a socket yet, as long as the other end may be away. */
+enum { SPARED_LOOKS = 64, SPARED_LOOKS_AT_NONE = 1024 };
+
+static inline void lane_spare(struct lane *lane)
+{
+	lane->spared = lane->hot ? SPARED_LOOKS : SPARED_LOOKS_AT_NONE;
+}
+
 /*
  * Between letting go and looking at what came in meanwhile: who put work there first and then did
  * not get the lock must be seen. The latch is let go by a locked instruction, which on x86-64 is
