@@ -320,17 +320,18 @@ static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, str
 }
 
 /* What is shown first is written down afterwards. */
-static struct ibv_send_wr *post_plain(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr)
+static struct ibv_send_wr *post_plain(struct samehost *samehost, struct channel *way, struct qp *qp,
+				      struct ibv_send_wr *wr)
 {
 	if (!express_begin_plain(qp))
 		return wr;
 	for (; wr; wr = wr->next) {
 		size_t size = express_plain_size(qp, wr);
-		void *record = size ? samehost_reserve_record(lane->samehost, size) : NULL;
+		void *record = size ? samehost_reserve_record(way, size) : NULL;
 
 		if (!record || !express_write_plain(qp, wr, record))
 			break;
-		samehost_commit_record(lane->samehost, size);
+		samehost_commit_record(samehost, way, size);
 		express_keep_plain(qp, wr);
 	}
 	sq_commit(qp);
@@ -342,20 +343,20 @@ static struct ibv_send_wr *post_plain(struct lane *lane, struct qp *qp, struct i
 static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				      bool *needs_doorbell)
 {
+	struct channel *way = seat->way;
 	struct ibv_send_wr *rest;
 
-	if (!seat->way || seat->way_changes != changes_of_ways(lane, seat) ||
+	if (!way || seat->way_changes != changes_of_ways(lane, seat) ||
 	    !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return wr;
 	if (lane->seats >= CROWD)
 		express_fetch_lines(&seat->ahead);
-	samehost_go_by(lane->samehost, seat->way);
-	rest = post_plain(lane, seat->qp, wr);
+	rest = post_plain(lane->samehost, way, seat->qp, wr);
 	if (rest == wr)
 		return wr;
 	note_untimed(lane, seat);
 	note_sent(lane, seat);
-	*needs_doorbell |= !samehost_is_heard(lane->samehost);
+	*needs_doorbell = !samehost_is_heard_by(lane->samehost, way);
 	return rest;
 }
 
@@ -401,29 +402,33 @@ static struct ibv_send_wr *send_here(struct lane *lane, struct seat *seat, struc
 	return wr ? send_record(lane, seat, wr, needs_doorbell) : NULL;
 }
 
+/* Only here something may be sent to the lane itself. */
 APART WHOLE static struct ibv_send_wr *send_otherwise(struct lane *lane, struct seat *seat,
 						      struct ibv_send_wr *wr, bool *needs_doorbell)
 {
-	if (is_plain(lane, seat->qp, wr) && plain_send(lane, seat, wr))
+	*needs_doorbell = false;
+	wr = execute_plain(lane, seat, wr);
+	if (!wr || (is_plain(lane, seat->qp, wr) && plain_send(lane, seat, wr)))
 		return NULL;
-	return send_here(lane, seat, wr, needs_doorbell);
+	wr = send_here(lane, seat, wr, needs_doorbell);
+	*needs_doorbell |= wr || samehost_has_own_news(lane->samehost);
+	return wr;
 }
 
 WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				       bool *needs_doorbell)
 {
+	bool needs_plainly = false, needs_otherwise = false;
+
 	*needs_doorbell = true;
 	if (!is_on(lane) || !lane_trylock(lane))
 		return wr;
-	*needs_doorbell = false;
-	wr = execute_plain(lane, seat, wr);
+	wr = send_plain(lane, seat, wr, &needs_plainly);
 	if (wr)
-		wr = send_plain(lane, seat, wr, needs_doorbell);
-	if (wr)
-		wr = send_otherwise(lane, seat, wr, needs_doorbell);
-	*needs_doorbell |= wr || lane->ready || samehost_has_own_news(lane->samehost);
+		wr = send_otherwise(lane, seat, wr, &needs_otherwise);
+	needs_plainly |= lane->ready != NULL;
 	let_go(lane);
-	*needs_doorbell |= has_missed(lane); /* before that, too */
+	*needs_doorbell = needs_plainly | needs_otherwise | has_missed(lane); /* before that, too */
 	return wr;
 }
 

@@ -185,10 +185,8 @@ static uint8_t *reserve(struct outbox *outbox, const struct av *av, uint32_t des
 }
 
 /* A stream is what leaves without anything that comes in, on whichever channel. */
-static struct ring_producer *ring_of_reserved(struct samehost *samehost)
+static struct ring_producer *ring_to(struct samehost *samehost, struct channel *channel)
 {
-	struct channel *channel = samehost->reserved;
-
 	if (channel->heard != samehost->heard) {
 		channel->heard = samehost->heard;
 		ring_was_heard_of(&channel->out);
@@ -204,7 +202,7 @@ static void commit(struct outbox *outbox, size_t size)
 		samehost->elsewhere->commit(samehost->elsewhere, size);
 		return;
 	}
-	ring_commit(ring_of_reserved(samehost), size);
+	ring_commit(ring_to(samehost, samehost->reserved), size);
 	touch(samehost, samehost->reserved);
 }
 
@@ -267,7 +265,7 @@ WHOLE static void commit_express(struct outbox *outbox, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
 
-	ring_commit_express(ring_of_reserved(samehost), size);
+	ring_commit_express(ring_to(samehost, samehost->reserved), size);
 }
 
 /* ---- the same, by a way that was found before ---- */
@@ -285,11 +283,6 @@ struct channel *samehost_find_way(const struct samehost *samehost, const struct 
 	return channel && has_address(channel, av) ? channel : NULL;
 }
 
-void samehost_go_by(struct samehost *samehost, struct channel *channel)
-{
-	samehost->reserved = channel;
-}
-
 APART static void *reserve_long(struct ring_producer *out, size_t size)
 {
 	return ring_reserve(out, size);
@@ -305,29 +298,32 @@ static bool is_small(size_t size)
 	return size <= RING_SLOT_BYTES - offsetof(struct ring_slot, bytes);
 }
 
-void *samehost_reserve_record(struct samehost *samehost, size_t size)
+void *samehost_reserve_record(struct channel *way, size_t size)
 {
-	struct ring_producer *out = &samehost->reserved->out;
-
-	return is_small(size) ? ring_reserve_small(out, size) : reserve_long(out, size);
+	return is_small(size) ? ring_reserve_small(&way->out, size) : reserve_long(&way->out, size);
 }
 
-void samehost_commit_record(struct samehost *samehost, size_t size)
+void samehost_commit_record(struct samehost *samehost, struct channel *way, size_t size)
 {
+	struct ring_producer *out = ring_to(samehost, way);
+
 	if (is_small(size))
-		ring_commit_small(ring_of_reserved(samehost), size);
+		ring_commit_small(out, size);
 	else
-		commit_long(ring_of_reserved(samehost), size);
+		commit_long(out, size);
+}
+
+bool samehost_is_heard_by(struct samehost *samehost, struct channel *way)
+{
+	if (way->bell < 0 || ring_is_heard(&way->out))
+		return true;
+	touch(samehost, way);
+	return false;
 }
 
 bool samehost_is_heard(struct samehost *samehost)
 {
-	struct channel *channel = samehost->reserved;
-
-	if (!channel || channel->bell < 0 || ring_is_heard(&channel->out))
-		return true;
-	touch(samehost, channel);
-	return false;
+	return !samehost->reserved || samehost_is_heard_by(samehost, samehost->reserved);
 }
 
 static void ring_bells(struct samehost *samehost)

@@ -191,11 +191,12 @@ bool samehost_is_empty(const struct samehost *samehost);
 unsigned long samehost_changes(const struct samehost *samehost);
 struct channel *samehost_find_way(const struct samehost *samehost, const struct av *av,
 				  uint32_t dest_qp);
-void samehost_go_by(struct samehost *samehost, struct channel *channel);
-void *samehost_reserve_record(struct samehost *samehost, size_t size); /* NULL: there is none */
-void samehost_commit_record(struct samehost *samehost, size_t size);
+void *samehost_reserve_record(struct channel *way, size_t size); /* NULL: there is none */
+void samehost_commit_record(struct samehost *samehost, struct channel *way, size_t size);
 
-/* Whether the other side of the last express record is awake. If not, it has to be flushed. */
+/* Whether the other side of a way, or of the last other express record, is awake. If not, it has to
+ * be flushed. */
+bool samehost_is_heard_by(struct samehost *samehost, struct channel *way);
 bool samehost_is_heard(struct samehost *samehost);
 
 /* Something from this very lane. */

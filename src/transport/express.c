@@ -126,6 +126,10 @@ void express_keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t le
 	wqe->flight = 0;
 	wqe->is_inline = wr->send_flags & IBV_SEND_INLINE;
 	wqe->num_sge = wqe->is_inline ? 0 : (uint32_t)wr->num_sge;
+	if (wqe->num_sge == 1) { /* as mostly */
+		wqe->sge[0] = wr->sg_list[0];
+		return;
+	}
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		wqe->sge[i] = wr->sg_list[i];
 }

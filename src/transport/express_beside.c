@@ -75,13 +75,14 @@ static bool has_room(const struct qp *qp)
 }
 
 /* Inline data are read once, and stand in the queue from there on. */
-static bool load(const struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
-		 uint8_t *to)
+static bool load(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *to)
 {
 	const struct ibv_sge *sge = wr->sg_list;
 	const char *place = (const char *)(uintptr_t)sge->addr;
 
 	if (wr->send_flags & IBV_SEND_INLINE) {
+		struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
+
 		if (memory_load(wqe->data, place, sge->length))
 			return false;
 		if (sge->length == sizeof(uint64_t)) /* as often, and then no call */
@@ -112,7 +113,7 @@ size_t express_plain_size(const struct qp *qp, const struct ibv_send_wr *wr)
 
 bool express_write_plain(struct qp *qp, const struct ibv_send_wr *wr, struct express *express)
 {
-	if (!load(qp, wr, sq_wqe(&qp->sq, qp->sq.next), (uint8_t *)(express + 1)))
+	if (!load(qp, wr, (uint8_t *)(express + 1)))
 		return false;
 	express_head(qp, wr->opcode, wr->send_flags, wr->imm_data, express);
 	return true;

@@ -93,6 +93,7 @@ static struct lane *polled_lane(struct side *of)
 	return lane;
 }
 
+/* With the lock: the lane's thread may take the timer as soon as it has that. */
 static void let_timer_go_off(struct lane *lane)
 {
 	const struct itimerspec at_once = {.it_value.tv_nsec = 1};
@@ -101,8 +102,8 @@ static void let_timer_go_off(struct lane *lane)
 	lane_lock(lane);
 	assert_int_equal(timerfd_settime(lane->timer_fd, 0, &at_once, NULL), 0);
 	lane->armed = 0;
-	lane_unlock(lane);
 	assert_int_equal(poll(&timer, 1, PATIENCE_MS), 1);
+	lane_unlock(lane);
 }
 
 static bool has_timer_gone_off(const struct lane *lane)

@@ -303,11 +303,11 @@ static void a_way_is_there_when_something_has_left_by_it(void **state)
 	assert_null(samehost_find_way(samehost, &world.av, (OUR_SLOT + 1) << QPN_SLOT_SHIFT));
 	other.sgid.raw[15]++;
 	assert_null(samehost_find_way(samehost, &other, OUR_SLOT << QPN_SLOT_SHIFT));
-	samehost_go_by(samehost, way);
-	record = samehost_reserve_record(samehost, 24);
+	record = samehost_reserve_record(way, 24);
 	assert_non_null(record);
 	memset(record, 5, 24);
-	samehost_commit_record(samehost, 24);
+	samehost_commit_record(samehost, way, 24);
+	assert_true(samehost_is_heard_by(samehost, way));
 	expect_record(5, 24, false);
 }
 

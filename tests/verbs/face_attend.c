@@ -105,7 +105,7 @@ static void stream(struct two *two, enum ibv_wr_opcode opcode, uint32_t length)
  * which a busy machine may not give them. */
 static void until_helped(struct two *two, enum ibv_wr_opcode opcode, uint32_t length)
 {
-	double until = seconds() + PATIENCE_S / 2.0;
+	double until = seconds() + PATIENCE_S;
 	uint64_t before = told_assists(two);
 
 	do
