@@ -14,6 +14,9 @@
  * what was lost goes again. So that nobody sees then what is for another, a ring has nothing but
  * what is for one place, a lane of a process of a peer, and who follows has a ring of his own.
  *
+ * Where the processor copies fast, that is faster all the same, by up to twice: which one it is
+ * shows by a trial (lend_trial.h).
+ *
  * The way into a socket is by a pipe, and only on a path, as splice() knows no address. From Linux
  * 6.5 on it makes one packet of what it is given. sendfile() from a memfd is one call instead of
  * two and yet slower, but for huge pages; and these it has only where madvise(MADV_COLLAPSE) waits
@@ -31,6 +34,7 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 
+#include "link/clock.h"
 #include "link/udp_link.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -180,7 +184,7 @@ bool udp_lender_stage(struct udp_link *link, const struct av *av, uint32_t dest_
 	if (!lender->ring)
 		return true;
 	to = borrower_of(av, dest_qp);
-	is_for_ring = is_same_borrower(&to, &lender->to);
+	is_for_ring = is_same_borrower(&to, &lender->to) && lender->trial.way == WAY_LENT;
 	if (is_for_ring == lender->is_staging)
 		return true;
 	if (!udp_link_flush(link))
@@ -216,15 +220,34 @@ static void ask(struct udp_lender *lender, const struct udp_run *run)
 	lender->asked++;
 }
 
+/* The ring's borrower, while his pages are copied for once: that is on trial as well. */
+static bool is_borrower_copied(const struct udp_lender *lender, const struct udp_run *run)
+{
+	struct udp_borrower to = borrower_of(&run->av, run->dest_qp);
+
+	return lender->ring && lender->trial.way == WAY_COPIED &&
+	       is_same_borrower(&to, &lender->to);
+}
+
+static bool can_be_lent(const struct udp_lender *lender, const struct udp_run *run)
+{
+	return run->av.lends && udp_run_bytes(run) >= LEND_BYTES_MIN && !lender->is_off &&
+	       run->path && !run->path->is_dead && run->count > 1 &&
+	       (!run->av.hop_limit || run->av.hop_limit == HOP_LIMIT_DEFAULT);
+}
+
 bool udp_lends(struct udp_link *link, const struct udp_run *run)
 {
 	struct udp_lender *lender = &link->lender;
 	uint32_t bytes = udp_run_bytes(run);
 
-	if (!run->av.lends || bytes < LEND_BYTES_MIN || lender->is_off || !run->path ||
-	    run->path->is_dead || run->count == 1 ||
-	    (run->av.hop_limit && run->av.hop_limit != HOP_LIMIT_DEFAULT))
+	if (!can_be_lent(lender, run))
 		return false;
+	if (is_borrower_copied(lender, run)) {
+		lender->asked = 0;
+		lender->tried += bytes;
+		return false;
+	}
 	if (!lender->is_staging) {
 		ask(lender, run);
 		return false;
@@ -296,6 +319,7 @@ int udp_lend(struct udp_link *link, const struct udp_run *run)
 	if (sent != bytes)
 		return refused(lender, sent < 0 ? errno : EIO);
 	lender->refusals = 0;
+	lender->tried += bytes;
 	return 1;
 }
 
@@ -310,6 +334,9 @@ void udp_lender_move_on(struct udp_link *link)
 {
 	struct udp_lender *lender = &link->lender;
 
+	if (lender->tried && lend_trial_count(&lender->trial, lender->tried))
+		lend_trial_time(&lender->trial, clock_ns());
+	lender->tried = 0;
 	if (lender->has_lent) {
 		link->stage += page_up(link->used);
 		if (link->stage + STAGE_BYTES > lender->ring + LEND_RING_BYTES)

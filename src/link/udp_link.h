@@ -13,6 +13,7 @@
 
 #include "base/patience.h"
 #include "device/limits.h"
+#include "link/lend_trial.h"
 #include "link/udp.h"
 #include "wire/icrc.h"
 #include "wire/mtu.h"
@@ -200,6 +201,8 @@ struct udp_lender {
 	uint32_t asked;			   /* so many runs in a row */
 	uint32_t qps[LEND_WINDOWS], count; /* who lends, in this lap of the ring, */
 	uint32_t windows;		   /* and how much of each is under way */
+	struct lend_trial trial;	   /* of lending and copying, */
+	uint32_t tried;			   /* bytes of what is staged that it is about */
 };
 
 struct udp_link {

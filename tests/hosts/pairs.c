@@ -201,14 +201,15 @@ static bool has_path(const struct udp_paths *paths)
 	return false;
 }
 
-/* Since the last look: the stage moves on behind what was lent. An older kernel never does, and
- * then the stream is as any other. */
-static bool lends(const struct udp_link *link)
+/* Since the last look: the stage moves on behind what was lent, as it does here whichever way is
+ * faster. An older kernel never does, and then the stream is as any other. */
+static bool lends(struct udp_link *link)
 {
 	static const uint8_t *stage;
 	const uint8_t *before = stage;
 
 	stage = link->stage;
+	link->lender.trial = (struct lend_trial){.interval = UINT64_MAX};
 	return !udp_kernel_lends() ||
 	       (link->lender.is_staging && !link->lender.is_off && stage != before);
 }

@@ -31,10 +31,12 @@ enum {
 	UNTIL_LENT = PATH_WINDOW, /* runs at most: a path, and as many as ask for a ring */
 };
 
+/* No trial comes, but where it is what is tested. */
 static void open_lender(struct pair *pair, const union ibv_gid *gid)
 {
 	stream_open(pair, gid, gid);
 	pair->av.lends = 1;
+	pair->a->lender.trial.interval = UINT64_MAX;
 }
 
 static void stage_run(struct pair *pair, uint32_t qpn)
@@ -108,6 +110,76 @@ static void test_what_is_lent_arrives_over_ipv6(void **state)
 {
 	(void)state;
 	what_arrives(&ipv6);
+}
+
+static void copy_now(struct pair *pair)
+{
+	pair->a->lender.trial.way = WAY_COPIED;
+}
+
+/* The ring waits, and is where it was. */
+static void test_the_same_stream_is_copied_where_that_is_faster(void **state)
+{
+	struct pair pair;
+	const struct udp_lender *lender;
+	const uint8_t *ring, *at;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	lender = &pair.a->lender;
+	ring = lender->ring;
+	at = place(&pair);
+	copy_now(&pair);
+	send_runs(&pair, DEST_QP, 2 * UNTIL_LENT);
+	assert_false(lender->is_staging);
+	assert_ptr_equal(place(&pair), lender->plain);
+	assert_ptr_equal(lender->ring, ring);
+	pair.a->lender.trial.way = WAY_LENT;
+	stage_run(&pair, DEST_QP);
+	assert_ptr_equal(place(&pair), at);
+	pass(&pair);
+	assert_int_equal(pair.b->counters.bad_icrc, 0);
+	pair_close(&pair);
+}
+
+static void test_another_one_still_gets_the_ring(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	begin_to_lend(&pair);
+	copy_now(&pair);
+	for (int i = 0; i < 2 * UNTIL_LENT && !lends_to(&pair, OTHER_QP); i += 2)
+		send_runs(&pair, OTHER_QP, 2);
+	assert_true(lends_to(&pair, OTHER_QP));
+	pair_close(&pair);
+}
+
+/* Both ways by turns, and one of them afterwards. */
+static void test_a_trial_comes_by_itself(void **state)
+{
+	enum { TRIED_RUNS = 2 * TRIAL_TIMES * TRIAL_STRETCH / RUN_BYTES };
+	struct pair pair;
+	const struct lend_trial *trial;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	begin_to_lend(&pair);
+	pair.a->lender.trial = (struct lend_trial){0};
+	trial = &pair.a->lender.trial;
+	for (int i = 0; i < TRIAL_FIRST / RUN_BYTES + 4 && !trial->is_running; i += 2)
+		send_runs(&pair, DEST_QP, 2);
+	assert_true(trial->is_running);
+	for (int i = 0; i < 2 * TRIED_RUNS && trial->is_running; i += 2)
+		send_runs(&pair, DEST_QP, 2);
+	assert_false(trial->is_running);
+	assert_true(trial->least[WAY_LENT] > 0 && trial->least[WAY_COPIED] > 0);
+	assert_int_equal(pair.a->counters.send_drops, 0);
+	assert_int_equal(pair.b->counters.bad_icrc, 0);
+	pair_close(&pair);
 }
 
 /* Where less is lent the stage stays where it is, and the next may be written over it. */
@@ -439,6 +511,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_what_is_lent_arrives_over_ipv4),
 	    cmocka_unit_test(test_what_is_lent_arrives_over_ipv6),
+	    cmocka_unit_test(test_the_same_stream_is_copied_where_that_is_faster),
+	    cmocka_unit_test(test_another_one_still_gets_the_ring),
+	    cmocka_unit_test(test_a_trial_comes_by_itself),
 	    cmocka_unit_test(test_who_may_not_or_sends_little_is_copied),
 	    cmocka_unit_test(test_a_longer_packet_stays_whole),
 	    cmocka_unit_test(test_what_is_for_others_never_lies_in_the_ring),
