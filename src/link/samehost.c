@@ -261,10 +261,18 @@ static bool is_along(const struct outbox *outbox, const struct av *av, uint32_t 
 	return channel && channel == samehost->reserved && has_address(channel, av);
 }
 
+static bool has_records(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
+{
+	const struct channel *channel = channel_to(samehost_of((struct outbox *)outbox), dest_qp);
+
+	return channel && has_address(channel, av);
+}
+
 WHOLE static void commit_express(struct outbox *outbox, size_t size)
 {
 	struct samehost *samehost = samehost_of(outbox);
 
+	touch(samehost, samehost->reserved);
 	ring_commit_express(ring_to(samehost, samehost->reserved), size);
 }
 
@@ -632,6 +640,7 @@ struct samehost *samehost_open(struct outbox *elsewhere, bool is_off, bool has_e
 	if (has_express) {
 		samehost->outbox.reserve_express = reserve_express;
 		samehost->outbox.commit_express = commit_express;
+		samehost->outbox.has_records = has_records;
 		samehost->outbox.is_along = is_along;
 	}
 	samehost->elsewhere = elsewhere;

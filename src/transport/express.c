@@ -109,12 +109,6 @@ bool express_gather(const struct qp *qp, const struct ibv_send_wr *wr, uint8_t *
 	return true;
 }
 
-enum step {
-	STEP_SENT,
-	STEP_WAITS, /* for room, which what is in flight will make */
-	STEP_STUCK, /* the general path knows what to do */
-};
-
 void express_keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 		  struct send_wqe *wqe)
 {
@@ -135,15 +129,15 @@ void express_keep(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t le
 }
 
 /* Behind what waits for room it waits too. */
-static enum step queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
+static enum express_step queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
 
 	if (wr->send_flags & IBV_SEND_INLINE && !express_gather(qp, wr, (uint8_t *)wqe->data))
-		return STEP_STUCK;
+		return EXPRESS_STUCK;
 	express_keep(qp, wr, length, wqe);
 	qp->sq.next++;
-	return STEP_WAITS;
+	return EXPRESS_WAITS;
 }
 
 void express_sent(struct qp *qp, struct send_wqe *wqe, uint32_t length, uint32_t packets)
@@ -187,19 +181,19 @@ static bool gather(const struct qp *qp, const struct send_wqe *wqe, uint8_t *to)
 }
 
 /* Room for a record. */
-static enum step begin(const struct qp *qp, uint32_t length, struct outbox *outbox,
-		       struct express **express)
+static enum express_step begin(const struct qp *qp, uint32_t length, struct outbox *outbox,
+			       struct express **express)
 {
 	const struct requester *requester = qp->requester;
 
 	if (requester->current - sq_head(qp) >= EXPRESS_WINDOW ||
 	    psn_into(requester->end, requester->una) >= EXPRESS_PSNS)
-		return STEP_WAITS;
+		return EXPRESS_WAITS;
 	*express =
 	    outbox->reserve_express(outbox, &qp->av, qp->dest_qpn, sizeof(**express) + length);
 	if (*express)
-		return STEP_SENT;
-	return requester->una != requester->end ? STEP_WAITS : STEP_STUCK;
+		return EXPRESS_SENT;
+	return requester->una != requester->end ? EXPRESS_WAITS : EXPRESS_STUCK;
 }
 
 void express_head(struct qp *qp, enum ibv_wr_opcode opcode, unsigned int send_flags, __be32 imm,
@@ -218,21 +212,21 @@ void express_head(struct qp *qp, enum ibv_wr_opcode opcode, unsigned int send_fl
 }
 
 /* The next work request, which is fit. */
-static enum step send(struct qp *qp, struct outbox *outbox)
+static enum express_step send(struct qp *qp, struct outbox *outbox)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->requester->current);
 	uint32_t length = (uint32_t)wqe->length;
 	struct express *express;
-	enum step step = begin(qp, length, outbox, &express);
+	enum express_step step = begin(qp, length, outbox, &express);
 
-	if (step != STEP_SENT)
+	if (step != EXPRESS_SENT)
 		return step;
 	if (!gather(qp, wqe, (uint8_t *)(express + 1)))
-		return STEP_STUCK;
+		return EXPRESS_STUCK;
 	express_head(qp, wqe->opcode, wqe->flags, wqe->imm_data, express);
 	outbox->commit_express(outbox, sizeof(*express) + length);
 	note_sent(qp, wqe, length);
-	return STEP_SENT;
+	return EXPRESS_SENT;
 }
 
 /*
@@ -240,28 +234,28 @@ static enum step send(struct qp *qp, struct outbox *outbox)
  * first; what is kept of it, in case it has to go again, is written then. Inline data alone are
  * read once, and from there on stand in the queue.
  */
-static enum step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
-			  struct outbox *outbox)
+static enum express_step send_new(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+				  struct outbox *outbox)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
 	struct express *express;
-	enum step step = begin(qp, length, outbox, &express);
+	enum express_step step = begin(qp, length, outbox, &express);
 
-	if (step != STEP_SENT)
+	if (step != EXPRESS_SENT)
 		return step;
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		if (!express_gather(qp, wr, (uint8_t *)wqe->data))
-			return STEP_STUCK;
+			return EXPRESS_STUCK;
 		memcpy(express + 1, wqe->data, length);
 	} else if (!express_gather(qp, wr, (uint8_t *)(express + 1))) {
-		return STEP_STUCK;
+		return EXPRESS_STUCK;
 	}
 	express_head(qp, wr->opcode, wr->send_flags, wr->imm_data, express);
 	outbox->commit_express(outbox, sizeof(*express) + length);
 	express_keep(qp, wr, length, wqe);
 	qp->sq.next++;
 	note_sent(qp, wqe, length);
-	return STEP_SENT;
+	return EXPRESS_SENT;
 }
 
 /* The next work request, which the general path may have posted, and begun without sending it. */
@@ -276,13 +270,13 @@ static bool is_fit(const struct qp *qp, const struct send_wqe *wqe)
 }
 
 /* All that waits, up to `end`. */
-static enum step advance(struct qp *qp, uint32_t end, struct outbox *outbox)
+static enum express_step advance(struct qp *qp, uint32_t end, struct outbox *outbox)
 {
-	enum step step = STEP_SENT;
+	enum express_step step = EXPRESS_SENT;
 
-	while (step == STEP_SENT && qp->requester->current != end)
+	while (step == EXPRESS_SENT && qp->requester->current != end)
 		step = is_fit(qp, sq_wqe(&qp->sq, qp->requester->current)) ? send(qp, outbox)
-									   : STEP_STUCK;
+									   : EXPRESS_STUCK;
 	return step;
 }
 
@@ -291,24 +285,38 @@ bool express_advance(struct qp *qp, struct outbox *outbox)
 	if (qp->requester->current == sq_tail(qp))
 		return true;
 	return qp->type == IBV_QPT_RC && outbox->reserve_express && is_open(qp) &&
-	       advance(qp, sq_tail(qp), outbox) != STEP_STUCK;
+	       advance(qp, sq_tail(qp), outbox) != EXPRESS_STUCK;
+}
+
+enum express_step express_go_on(struct qp *qp, struct outbox *outbox, uint32_t *bytes)
+{
+	const struct send_wqe *wqe = sq_wqe(&qp->sq, qp->requester->current);
+	enum express_step step;
+
+	if (qp->type != IBV_QPT_RC || !outbox->reserve_express || !is_fit(qp, wqe) ||
+	    !is_open(qp) || !outbox->has_records(outbox, &qp->av, qp->dest_qpn))
+		return EXPRESS_STUCK;
+	step = send(qp, outbox);
+	if (step == EXPRESS_SENT)
+		*bytes = (uint32_t)wqe->length;
+	return step;
 }
 
 static struct ibv_send_wr *post(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox)
 {
-	enum step step = STEP_SENT;
+	enum express_step step = EXPRESS_SENT;
 	uint32_t length;
 
 	if (qp->requester->current != qp->sq.next)
 		step = advance(qp, qp->sq.next, outbox);
-	for (; wr && step != STEP_STUCK; wr = wr->next) {
+	for (; wr && step != EXPRESS_STUCK; wr = wr->next) {
 		if (!express_is_fit(qp, wr, &length) || !express_has_room(&qp->sq))
 			break;
-		if (step == STEP_SENT)
+		if (step == EXPRESS_SENT)
 			step = send_new(qp, wr, length, outbox);
-		if (step == STEP_WAITS)
+		if (step == EXPRESS_WAITS)
 			step = queue(qp, wr, length);
-		if (step == STEP_STUCK)
+		if (step == EXPRESS_STUCK)
 			break;
 	}
 	return wr;

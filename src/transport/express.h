@@ -52,6 +52,13 @@ enum express_flags {
 	EXPRESS_MANY = 16, /* behind the head are further ACKs, of other QPs; no message */
 };
 
+/* What has become of a message. */
+enum express_step {
+	EXPRESS_SENT,
+	EXPRESS_WAITS, /* for room, which what is in flight will make */
+	EXPRESS_STUCK, /* the general path knows what to do */
+};
+
 /* The head of a record, in the byte order of the host; the payload follows. */
 struct express {
 	uint32_t to; /* QP number, flags in the high byte */
@@ -135,6 +142,13 @@ void express_fetch_sent(const struct qp *qp);
  * that: what waits is not fit, or waits for something else.
  */
 bool express_advance(struct qp *qp, struct outbox *outbox);
+
+/*
+ * The same of the next message alone, where the general path has come to it: a stream that once
+ * went by packets, as nobody polled yet or a message waited, does not do so to its end. Its
+ * `bytes`, if it was sent. Nothing is said to the timers.
+ */
+enum express_step express_go_on(struct qp *qp, struct outbox *outbox, uint32_t *bytes);
 
 /*
  * The same where the peer is a QP of this process: executed at once, without a record or an ACK,

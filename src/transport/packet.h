@@ -90,6 +90,9 @@ struct outbox {
 				 size_t size);
 	void (*commit_express)(struct outbox *outbox, size_t size);
 
+	/* Whether records go to that QP, if there is room. */
+	bool (*has_records)(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
+
 	/* Whether a record to that QP would go where the one does that is reserved. */
 	bool (*is_along)(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 };

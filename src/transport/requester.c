@@ -3,6 +3,7 @@
  * What the requester may send and when: order, fence, SQD, the window, the peer's credits.
  */
 #include "transport/completion.h"
+#include "transport/express.h"
 #include "transport/inside.h"
 #include "transport/offer.h"
 #include "transport/reach.h"
@@ -394,6 +395,27 @@ static enum reach_result reach(struct qp *qp, struct send_wqe *wqe, uint64_t now
 	return inside_may(qp, wqe) ? inside_run(qp, wqe, now, bytes) : REACH_REFUSED;
 }
 
+/* As a record, where the peer takes those. False: it goes by packets. */
+static bool send_record(struct qp *qp, uint64_t now, struct outbox *outbox, uint32_t *bytes,
+			enum sent *sent)
+{
+	struct requester *requester = qp->requester;
+	uint32_t end = requester->end;
+	enum express_step step = express_go_on(qp, outbox, bytes);
+
+	if (step == EXPRESS_STUCK)
+		return false;
+	*sent = step == EXPRESS_SENT ? SENT : SENT_WAIT;
+	if (step == EXPRESS_WAITS)
+		return true;
+	if (!requester->ends_by_record)
+		requester->packets_end = end;
+	requester->ends_by_record = true;
+	requester->is_untimed = false;
+	retry_start_timer(qp, now);
+	return true;
+}
+
 static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outbox, uint32_t *bytes)
 {
 	struct requester *requester = qp->requester;
@@ -412,6 +434,9 @@ static enum sent requester_step(struct qp *qp, uint64_t now, struct outbox *outb
 	wqe = sq_wqe(&qp->sq, requester->current);
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		return send_raw(qp, wqe, now, bytes);
+	if (send_record(qp, now, outbox, bytes, &sent))
+		return sent;
+	requester->ends_by_record = false;
 	if (send_shorts(qp, wqe, outbox, now, bytes))
 		return SENT;
 	if (!(wqe->flight & WQE_STARTED)) {
@@ -548,7 +573,9 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	requester->rate_deadline = NO_DEADLINE;
 	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now))
 		return false;
+	requester->ends_by_record = false;
 	wants_more = run(qp, now, outbox);
-	requester->packets_end = requester->end;
+	if (!requester->ends_by_record)
+		requester->packets_end = requester->end;
 	return wants_more;
 }

@@ -101,6 +101,7 @@ struct requester {
 	bool notify_drained; /* IBV_EVENT_SQ_DRAINED was asked for */
 	bool flushes_twice;  /* how the peer wants them, for all that is known (icrc.h) */
 	bool is_unasked;     /* who would have asked for an ACK left that to a packet behind */
+	bool ends_by_record; /* this turn, as far as it has come */
 	/* A WQE that failed here; it completes when those before it have. */
 	uint32_t failed;
 	enum ibv_wc_status failed_status;

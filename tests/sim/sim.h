@@ -466,6 +466,7 @@ void net_commit(struct outbox *outbox, size_t size);
 void *net_reserve_express(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 			  size_t size);
 void net_commit_express(struct outbox *outbox, size_t size);
+bool net_has_records(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 bool net_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
 			 uint32_t count, uint8_t **bytes, uint32_t *stride);

@@ -512,6 +512,7 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 		node->out.outbox.reserve_express = net_reserve_express;
 		node->out.outbox.commit_express = net_commit_express;
 		node->out.outbox.is_along = net_is_along;
+		node->out.outbox.has_records = net_has_records;
 	}
 	node->out.outbox.reserve_run = net_reserve_run;
 	node->out.outbox.commit_run = net_commit_run;

@@ -288,6 +288,7 @@ static inline void side_init(struct pair *pair, struct side *side, char name,
 		side->outbox.reserve_express = pair_reserve_express;
 		side->outbox.commit_express = pair_commit_express;
 		side->outbox.is_along = pair_is_along;
+		side->outbox.has_records = pair_is_along;
 	}
 	side->gid.raw[10] = side->gid.raw[11] = 0xff;
 	side->gid.raw[12] = 10;
