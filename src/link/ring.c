@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "base/lines.h"
+#include "base/processor.h"
 #include "link/ring.h"
 
 enum {
-	SPARE_SLOTS = 1,    /* whose word is of no record */
-	STREAK = 4,	    /* so many, and the consumer is likely to be behind */
-	FETCHED_AHEAD = 3,  /* more, and the consumer's processor takes it back, reading ahead */
-	TAKEN_AHEAD = 8,    /* by a consumer who has a batch in hand */
-	FETCHED_UNITS = 72, /* of the bulk area: a path MTU of 4096, and its head */
+	SPARE_SLOTS = 1,   /* whose word is of no record */
+	STREAK = 4,	   /* so many, and the consumer is likely to be behind */
+	FETCHED_AHEAD = 3, /* more, and the consumer's processor takes it back, reading ahead */
+	TAKEN_AHEAD = 8,   /* by a consumer who has a batch in hand */
+	READ_UNITS = 72,   /* of the bulk area: a path MTU of 4096, and its head */
 };
 
 _Static_assert(RING_BULK_BYTES < 1 << RING_LENGTH_BITS, "fits a word");
@@ -44,7 +45,10 @@ static uint32_t units_of(size_t size)
 
 void ring_producer_init(struct ring_producer *producer, struct ring_memory *memory)
 {
-	*producer = (struct ring_producer){.memory = memory};
+	*producer = (struct ring_producer){
+	    .memory = memory,
+	    .fetched_units = processor_is_zen5() ? 0 : READ_UNITS,
+	};
 }
 
 void ring_consumer_init(struct ring_consumer *consumer, struct ring_memory *memory)
@@ -141,7 +145,7 @@ static void commit(struct ring_producer *p, size_t size, enum ring_kind in_slots
 	slot_at(p->memory, p->tail)->unit = p->reserved_unit;
 	p->bulk_tail = p->reserved_unit + units_of(size);
 	publish(p, 1, in_bulk, size);
-	if (units_of(size) <= FETCHED_UNITS)
+	if (units_of(size) <= p->fetched_units)
 		fetch_units(p, units_of(size));
 }
 
@@ -275,7 +279,7 @@ void ring_claim(struct ring_consumer *c, struct ring_place place)
 	uint32_t units = c->bulk_head - place.bulk_head;
 
 	atomic_store_explicit(&slot->word, word, memory_order_relaxed);
-	if (c->head - place.head > 1 || units > FETCHED_UNITS)
+	if (c->head - place.head > 1 || units > READ_UNITS)
 		return;
 	lines_fetch(slot_at(c->memory, c->head + TAKEN_AHEAD));
 	read_ahead(c, units);
