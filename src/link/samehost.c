@@ -263,9 +263,7 @@ static bool is_along(const struct outbox *outbox, const struct av *av, uint32_t 
 
 static bool has_records(const struct outbox *outbox, const struct av *av, uint32_t dest_qp)
 {
-	const struct channel *channel = channel_to(samehost_of((struct outbox *)outbox), dest_qp);
-
-	return channel && has_address(channel, av);
+	return samehost_find_way(samehost_of((struct outbox *)outbox), av, dest_qp);
 }
 
 WHOLE static void commit_express(struct outbox *outbox, size_t size)

@@ -220,15 +220,6 @@ static void ask(struct udp_lender *lender, const struct udp_run *run)
 	lender->asked++;
 }
 
-/* The ring's borrower, while his pages are copied for once: that is on trial as well. */
-static bool is_borrower_copied(const struct udp_lender *lender, const struct udp_run *run)
-{
-	struct udp_borrower to = borrower_of(&run->av, run->dest_qp);
-
-	return lender->ring && lender->trial.way == WAY_COPIED &&
-	       is_same_borrower(&to, &lender->to);
-}
-
 static bool can_be_lent(const struct udp_lender *lender, const struct udp_run *run)
 {
 	return run->av.lends && udp_run_bytes(run) >= LEND_BYTES_MIN && !lender->is_off &&
@@ -243,8 +234,7 @@ bool udp_lends(struct udp_link *link, const struct udp_run *run)
 
 	if (!can_be_lent(lender, run))
 		return false;
-	if (is_borrower_copied(lender, run)) {
-		lender->asked = 0;
+	if (lender->ring && lender->trial.way == WAY_COPIED) { /* whoever it is: he needs no ring */
 		lender->tried += bytes;
 		return false;
 	}

@@ -361,6 +361,22 @@ static void what_comes_twice_is_received_once(void **state)
 	expect_coherent(pair);
 }
 
+static void receive_three(struct pair *pair)
+{
+	for (uint64_t i = 1; i < 4; i++)
+		receive_long(pair, i, LONG);
+	pair_run(pair);
+}
+
+static void expect_three(struct pair *pair)
+{
+	for (uint64_t i = 1; i < 4; i++) {
+		expect_long(pair, i, LONG);
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+	}
+	expect_coherent(pair);
+}
+
 /* Begun by packets, as nobody polled then, of which there was no room for the last: what is behind
  * it goes as records all the same, whatever the window cuts in two. */
 static void the_general_path_ends_what_it_began(void **state)
@@ -368,9 +384,7 @@ static void the_general_path_ends_what_it_began(void **state)
 	struct pair *pair = *state;
 	void *reserve = pair->a.outbox.reserve_express;
 
-	for (uint64_t i = 1; i < 4; i++)
-		receive_long(pair, i, LONG);
-	pair_run(pair);
+	receive_three(pair);
 	pair->a.outbox.reserve_express = NULL;
 	send_long(pair, IBV_WR_SEND, 1, LONG);
 	pair->room = 2;
@@ -386,11 +400,7 @@ static void the_general_path_ends_what_it_began(void **state)
 	assert_true(transport_deadline(pair->a.qp) != NO_DEADLINE);
 	pair_run(pair);
 	pair_expect_trace(pair, "B ACK 8\n");
-	for (uint64_t i = 1; i < 4; i++) {
-		expect_long(pair, i, LONG);
-		side_expect(&pair->a, i, IBV_WC_SUCCESS);
-	}
-	expect_coherent(pair);
+	expect_three(pair);
 }
 
 /* And waits for what is under way where that fills the ring, instead of going by packets. */
@@ -399,9 +409,7 @@ static void the_general_path_waits_for_room(void **state)
 	struct pair *pair = *state;
 	void *reserve = pair->a.outbox.reserve_express;
 
-	for (uint64_t i = 1; i < 4; i++)
-		receive_long(pair, i, LONG);
-	pair_run(pair);
+	receive_three(pair);
 	pair->a.outbox.reserve_express = NULL;
 	send_long(pair, IBV_WR_SEND, 1, LONG);
 	send_long(pair, IBV_WR_SEND, 2, LONG);
@@ -416,11 +424,7 @@ static void the_general_path_waits_for_room(void **state)
 	pair->room = UINT32_MAX;
 	pair_run(pair);
 	pair_expect_trace(pair, "B ACK 2\nA express 3\nA express 6\nB ACK 8\n");
-	for (uint64_t i = 1; i < 4; i++) {
-		expect_long(pair, i, LONG);
-		side_expect(&pair->a, i, IBV_WC_SUCCESS);
-	}
-	expect_coherent(pair);
+	expect_three(pair);
 }
 
 static void of_a_shared_queue_it_takes_one(void **state)

@@ -145,14 +145,21 @@ static void test_the_same_stream_is_copied_where_that_is_faster(void **state)
 	pair_close(&pair);
 }
 
-static void test_another_one_still_gets_the_ring(void **state)
+/* While pages are copied nobody needs one. */
+static void test_another_one_gets_the_ring_when_it_is_lent_again(void **state)
 {
 	struct pair pair;
+	const uint8_t *ring;
 
 	(void)state;
 	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
+	ring = pair.a->lender.ring;
 	copy_now(&pair);
+	send_runs(&pair, OTHER_QP, 2 * UNTIL_LENT);
+	assert_true(lends_to(&pair, DEST_QP));
+	assert_ptr_equal(pair.a->lender.ring, ring);
+	pair.a->lender.trial.way = WAY_LENT;
 	for (int i = 0; i < 2 * UNTIL_LENT && !lends_to(&pair, OTHER_QP); i += 2)
 		send_runs(&pair, OTHER_QP, 2);
 	assert_true(lends_to(&pair, OTHER_QP));
@@ -520,7 +527,7 @@ int main(void)
 	    cmocka_unit_test(test_what_is_lent_arrives_over_ipv4),
 	    cmocka_unit_test(test_what_is_lent_arrives_over_ipv6),
 	    cmocka_unit_test(test_the_same_stream_is_copied_where_that_is_faster),
-	    cmocka_unit_test(test_another_one_still_gets_the_ring),
+	    cmocka_unit_test(test_another_one_gets_the_ring_when_it_is_lent_again),
 	    cmocka_unit_test(test_a_trial_comes_by_itself),
 	    cmocka_unit_test(test_who_may_not_or_sends_little_is_copied),
 	    cmocka_unit_test(test_a_longer_packet_stays_whole),
