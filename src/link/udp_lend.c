@@ -196,16 +196,25 @@ bool udp_lender_stage(struct udp_link *link, const struct av *av, uint32_t dest_
 	return true;
 }
 
-/* Of those whose packets lie in the ring; a new one only where they are few. */
+/* Of those whose packets lie in the ring; a new one, and more of an old one, only where they are
+ * few. */
 static bool is_admitted(struct udp_lender *lender, uint32_t qpn, uint8_t windows)
 {
-	for (uint32_t i = 0; i < lender->count; i++)
-		if (lender->qps[i] == qpn)
-			return true;
-	if (lender->windows + windows > LEND_WINDOWS)
+	uint8_t more = windows;
+	uint32_t i = 0;
+
+	while (i < lender->count && lender->qps[i] != qpn)
+		i++;
+	if (i < lender->count)
+		more = windows > lender->granted[i] ? windows - lender->granted[i] : 0;
+	if (lender->windows + more > LEND_WINDOWS)
 		return false;
-	lender->windows += windows;
-	lender->qps[lender->count++] = qpn;
+	if (i == lender->count) {
+		lender->qps[lender->count++] = qpn;
+		lender->granted[i] = 0;
+	}
+	lender->windows += more;
+	lender->granted[i] += more;
 	return true;
 }
 

@@ -200,6 +200,7 @@ struct udp_lender {
 	struct udp_borrower asking;	   /* for a ring, */
 	uint32_t asked;			   /* so many runs in a row */
 	uint32_t qps[LEND_WINDOWS], count; /* who lends, in this lap of the ring, */
+	uint8_t granted[LEND_WINDOWS];	   /* for how many windows each, */
 	uint32_t windows;		   /* and how much of each is under way */
 	struct lend_trial trial;	   /* of lending and copying, */
 	uint32_t tried;			   /* bytes of what is staged that it is about */

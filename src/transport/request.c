@@ -211,17 +211,18 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	return SENT;
 }
 
-/* What is missing of what one of ours was asked for goes again alone; and the socket that all of it
- * comes to is the requester's own. */
-uint32_t request_read_window(const struct qp *qp)
+/* What is missing goes again alone, between two of ours. What a READ asks for comes to a socket of
+ * the requester's own; the peer's is taken to hold as much, and where it does not, what is lost
+ * tells so. */
+uint32_t request_wide_window(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 	uint32_t held = atomic_load_explicit(&qp->adapter->socket_bytes, memory_order_relaxed);
 
 	if (!requester->is_peer_ours || requester->recovery || requester->psn != requester->end ||
-	    qp->attr.rate_limit || held < WINDOW_READS_SOCKET)
+	    qp->attr.rate_limit || held < WINDOW_WIDE_SOCKET)
 		return requester->window.packets;
-	return window_with_reads(&requester->window);
+	return window_wide(&requester->window);
 }
 
 /*
@@ -241,7 +242,7 @@ static uint32_t read_psns(const struct qp *qp, const struct send_wqe *wqe)
 		again = (requester->rd_first + requester->rd_sent) % MAX_RD_ATOMIC;
 		return psn_into(requester->rd_last[again], requester->psn) + 1;
 	}
-	room = request_read_window(qp) - in_flight;
+	room = request_wide_window(qp) - in_flight;
 	if (room > requester->window.packets)
 		room = requester->window.packets;
 	if (left <= room)

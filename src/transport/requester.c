@@ -127,21 +127,6 @@ static bool is_small(const struct send_wqe *wqe)
 	return wqe->length <= WINDOW_SMALL_BYTES && wqe->opcode != IBV_WR_RDMA_READ;
 }
 
-/* How many packets may be in flight with this one. */
-static uint32_t window_with(struct qp *qp, const struct send_wqe *wqe)
-{
-	struct requester *requester = qp->requester;
-
-	if (wqe->opcode == IBV_WR_RDMA_READ)
-		return request_read_window(qp);
-	if (requester->psn == requester->una ||
-	    psn_compare(requester->large_end, requester->una) < 0)
-		requester->large_end = requester->una;
-	if (is_small(wqe) && requester->large_end == requester->una)
-		return window_smalls(&requester->window);
-	return requester->window.packets;
-}
-
 /* Such a peer tells at once what is missing, and packets take their time to come there. Over a long
  * way ACKs are what tells how long it is: few of them would not part a line evenly. And where the
  * one that asks may be lost, more than one has to. */
@@ -154,10 +139,31 @@ static bool is_stream_to_ours(const struct qp *qp)
 	       !window_is_long(&requester->window) && window_is_untouched(&requester->window);
 }
 
+/* How many packets may be in flight, of long messages. */
+static uint32_t whole_window(const struct qp *qp)
+{
+	return is_stream_to_ours(qp) ? request_wide_window(qp) : qp->requester->window.packets;
+}
+
+/* How many packets may be in flight with this one. */
+static uint32_t window_with(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct requester *requester = qp->requester;
+
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		return request_wide_window(qp);
+	if (requester->psn == requester->una ||
+	    psn_compare(requester->large_end, requester->una) < 0)
+		requester->large_end = requester->una;
+	if (is_small(wqe) && requester->large_end == requester->una)
+		return window_smalls(&requester->window);
+	return whole_window(qp);
+}
+
 /* How many packets go out at most from one that asks for an ACK to the next. */
 static uint32_t ack_interval(const struct qp *qp)
 {
-	return window_ack_interval(&qp->requester->window,
+	return window_ack_interval(whole_window(qp),
 				   is_stream_to_ours(qp) ? ACK_INTERVAL_OURS : ACK_INTERVAL);
 }
 
@@ -330,14 +336,14 @@ static bool waits_for_more(const struct qp *qp)
 	const struct requester *requester = qp->requester;
 	uint32_t in_flight = psn_into(requester->psn, requester->una);
 	uint32_t run = RUN_BYTES / qp->mtu + 1, quarter = requester->window.packets / 4;
-	uint32_t posted, room = requester->window.packets;
+	uint32_t posted, room = whole_window(qp);
 	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
 
 	if (!qp_is_reliable(qp) || requester->recovery || requester->current == sq_tail(qp) ||
 	    requester->since_ack_req || requester->psn != requester->end || offer_may(qp, wqe))
 		return false;
 	if (wqe->opcode == IBV_WR_RDMA_READ)
-		room = request_read_window(qp);
+		room = request_wide_window(qp);
 	if (in_flight >= room)
 		return false;
 	run = run < quarter ? run : quarter;
@@ -524,6 +530,14 @@ static bool ask_at_last(struct qp *qp, uint64_t now, struct outbox *outbox)
 	return true;
 }
 
+/* For how many windows it lends pages. */
+static uint8_t lends(const struct qp *qp)
+{
+	if (!is_stream_to_ours(qp))
+		return 0;
+	return whole_window(qp) > qp->requester->window.packets ? WINDOW_WIDE : 1;
+}
+
 static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
@@ -538,7 +552,7 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		return requester_is_alive(qp);
 	if (waits_for_more(qp))
 		return false;
-	qp->av.lends = is_stream_to_ours(qp);
+	qp->av.lends = lends(qp);
 	if (qp->requester->recovery && !recovery_run(qp, now, outbox))
 		return requester_is_alive(qp);
 	do {

@@ -212,8 +212,8 @@ enum sent request_send(struct qp *qp, struct send_wqe *wqe, bool asks, struct ou
 /* `psns` of it have left, whichever way. */
 void request_advance(struct requester *requester, const struct send_wqe *wqe, uint32_t psns);
 
-/* How many packets may be in flight where a READ's responses are among them. */
-uint32_t request_read_window(const struct qp *qp);
+/* How many packets may be in flight, of a stream or where a READ's responses are among them. */
+uint32_t request_wide_window(const struct qp *qp);
 
 /* The WQE that a PSN in flight belongs to. */
 uint32_t request_index(const struct qp *qp, uint32_t psn);

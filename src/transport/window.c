@@ -62,7 +62,7 @@ void window_init(struct window *window, uint32_t mtu)
 static void trouble(struct window *window)
 {
 	if (!window->troubled)
-		patience_failed(&window->reads);
+		patience_failed(&window->wide);
 	window->troubled = TROUBLED_EPOCHS;
 }
 
@@ -127,7 +127,7 @@ static void trial_end_epoch(struct window *window)
 	if (window->troubled)
 		window->troubled--;
 	else
-		patience_pass(&window->reads);
+		patience_pass(&window->wide);
 	if (trial->phase == TRIAL_RUNS) {
 		trial_judge(window, rate);
 	} else if (trial->phase == TRIAL_SETTLES) {

@@ -20,9 +20,10 @@
  * yields a quarter for a while. Where as much is lost as before it was chance, and it has back what
  * it had; where little is, an eighth is given up, and it grows slowly from there.
  *
- * READs ask for twice that over a short way while nothing is lost: what one asks for comes at once,
- * in whole segmented sends, so with four of 64 KiB under way both ends wait for each other. After a
- * loss they do so again when it is forgotten, and ever later with each.
+ * A stream may have twice that over a short way while nothing is lost. What a READ asks for comes
+ * at once, in whole segmented sends, so with four of 64 KiB under way both ends wait for each
+ * other; and of SENDs and WRITEs there are half as many ACKs. After a loss it has so much again
+ * when that is forgotten, and ever later with each.
  */
 #ifndef TRANSPORT_WINDOW_H
 #define TRANSPORT_WINDOW_H
@@ -38,9 +39,9 @@ enum {
 	WINDOW_START_BYTES = 64 << 10,
 	WINDOW_MAX_BYTES = 256 << 10,
 	WINDOW_MAX_PACKETS = 256,
-	WINDOW_READS = 2,			    /* times as much may be asked for by READs, */
-	WINDOW_READS_SOCKET = 4 * WINDOW_MAX_BYTES, /* if a socket of the requester's holds that */
-	WINDOW_SMALL_BYTES = 1024, /* what a small packet has of payload, at most */
+	WINDOW_WIDE = 2,			   /* times as much may be a stream's, */
+	WINDOW_WIDE_SOCKET = 4 * WINDOW_MAX_BYTES, /* if a socket of the requester's holds that */
+	WINDOW_SMALL_BYTES = 1024,		   /* what a small packet has of payload, at most */
 	WINDOW_FAR_PACKETS = 1536, /* the most over a long way, whatever its speed */
 	ACK_INTERVAL = 32,	   /* packets at most between two that ask for an ACK */
 	ACK_INTERVAL_OURS = 128,   /* of a stream to who tells at once what is missing */
@@ -68,14 +69,14 @@ struct window {
 	uint32_t lost_from, lost_until;
 	uint64_t emptied; /* when it was small enough that nothing of this QP's waited */
 	uint64_t round_until;
-	uint64_t round_least;  /* the shortest round trip of those in this round; 0: none yet */
-	uint64_t shortest;     /* of `queued` */
-	uint8_t queued;	       /* so many rounds in a row were longer than they need be */
-	uint8_t fresh;	       /* so many rounds more, as it doubled in one just before: */
-	uint8_t step;	       /* packets that a round adds above the threshold */
-	uint32_t crowded;      /* of `fresh`: so many round trips in a row are that, too */
-	uint32_t fitting;      /* of that much nothing would have waited, by the best of them */
-	struct patience reads; /* epochs without trouble, until READs ask for more again */
+	uint64_t round_least; /* the shortest round trip of those in this round; 0: none yet */
+	uint64_t shortest;    /* of `queued` */
+	uint8_t queued;	      /* so many rounds in a row were longer than they need be */
+	uint8_t fresh;	      /* so many rounds more, as it doubled in one just before: */
+	uint8_t step;	      /* packets that a round adds above the threshold */
+	uint32_t crowded;     /* of `fresh`: so many round trips in a row are that, too */
+	uint32_t fitting;     /* of that much nothing would have waited, by the best of them */
+	struct patience wide; /* epochs without trouble, until it is wide again */
 	/* what each ACK looks at comes last, from trial.wary on: the probe's is behind it */
 	struct trial trial;
 	uint32_t packets;   /* may be in flight; 1 at least */
@@ -130,13 +131,13 @@ static inline bool window_is_untouched(const struct window *window)
 	       (window->threshold >= window->near_max || window->packets >= window->near_max);
 }
 
-/* With READs in it. */
-static inline uint32_t window_with_reads(const struct window *window)
+/* Of a stream. */
+static inline uint32_t window_wide(const struct window *window)
 {
 	bool is_wide = window_is_full(window) && !window_is_long(window) &&
-		       window_is_untouched(window) && patience_is_over(&window->reads);
+		       window_is_untouched(window) && patience_is_over(&window->wide);
 
-	return is_wide ? WINDOW_READS * window->packets : window->packets;
+	return is_wide ? WINDOW_WIDE * window->packets : window->packets;
 }
 
 /* `packets` more were acknowledged, up to but without `una`. */
@@ -160,10 +161,10 @@ void window_marked(struct window *window, const struct rtt *rtt, uint32_t end);
 void window_timed_out(struct window *window, uint32_t end);
 
 /* How many packets go out at most between two that ask for an ACK, `most` or fewer: two answers a
- * window. */
-static inline uint32_t window_ack_interval(const struct window *window, uint32_t most)
+ * window of `packets`. */
+static inline uint32_t window_ack_interval(uint32_t packets, uint32_t most)
 {
-	uint32_t half = (window->packets + 1) / 2;
+	uint32_t half = (packets + 1) / 2;
 
 	return half < most ? half : most;
 }

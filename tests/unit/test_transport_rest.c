@@ -115,15 +115,44 @@ static void reads_ask_for_two_windows_where_the_own_socket_holds_them(void **sta
 {
 	struct pair *pair = *state;
 
-	pair->a.adapter.socket_bytes = WINDOW_READS_SOCKET;
-	assert_int_equal(asked_for(pair), WINDOW_READS * READS * PACKETS);
+	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET;
+	assert_int_equal(asked_for(pair), WINDOW_WIDE * READS * PACKETS);
+}
+
+/* The same of WRITEs: what leaves, but for less than a segmented send, which waits for room. */
+static void expect_window(struct pair *pair, uint32_t packets)
+{
+	struct requester *requester = pair->a.qp->requester;
+
+	requester->window.packets = requester->window.threshold = requester->window.max;
+	for (int i = 0; i < 3 * READS; i++)
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, i, 0, LENGTH);
+	for (int i = 0; i < 3 * READS; i++)
+		side_turn(&pair->a);
+	assert_in_range(requester_in_flight(requester), packets - RUN, packets);
+}
+
+static void writes_have_two_windows_where_sockets_hold_them(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET;
+	expect_window(pair, WINDOW_WIDE * READS * PACKETS);
+}
+
+static void writes_have_one_window_with_a_small_socket(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET - 1;
+	expect_window(pair, READS * PACKETS);
 }
 
 static void a_small_socket_is_asked_for_one(void **state)
 {
 	struct pair *pair = *state;
 
-	pair->a.adapter.socket_bytes = WINDOW_READS_SOCKET - 1;
+	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET - 1;
 	assert_int_equal(asked_for(pair), READS * PACKETS);
 }
 
@@ -131,7 +160,7 @@ static void strangers_are_asked_for_one(void **state)
 {
 	struct pair *pair = *state;
 
-	pair->a.adapter.socket_bytes = WINDOW_READS_SOCKET;
+	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET;
 	assert_int_equal(asked_for(pair), READS * PACKETS);
 }
 
@@ -183,6 +212,10 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(
 		reads_ask_for_two_windows_where_the_own_socket_holds_them, set_up_many, tear_down),
 	    cmocka_unit_test_setup_teardown(a_small_socket_is_asked_for_one, set_up_many,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(writes_have_two_windows_where_sockets_hold_them,
+					    set_up_many, tear_down),
+	    cmocka_unit_test_setup_teardown(writes_have_one_window_with_a_small_socket, set_up_many,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(strangers_are_asked_for_one, set_up_many_strangers,
 					    tear_down),

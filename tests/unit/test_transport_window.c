@@ -408,16 +408,16 @@ static void what_is_lost_again_and_again_is_not(void **state)
 }
 
 /* A queue that holds a window and not two is met ever more seldom. */
-static void reads_ask_for_two_windows_until_something_is_lost(void **state)
+static void a_stream_has_two_windows_until_something_is_lost(void **state)
 {
 	int last = 0, rounds;
 
-	assert_int_equal(window_with_reads(&window), window.packets);
+	assert_int_equal(window_wide(&window), window.packets);
 	rounds_of(20, 0);
-	assert_int_equal(window_with_reads(&window), WINDOW_READS * NEAR);
+	assert_int_equal(window_wide(&window), WINDOW_WIDE * NEAR);
 	for (int i = 0; i < 6; i++) {
 		round_of(1);
-		for (rounds = 0; window_with_reads(&window) == window.packets; rounds++)
+		for (rounds = 0; window_wide(&window) == window.packets; rounds++)
 			round_of(0);
 		assert_true(window_is_untouched(&window));
 		assert_true(rounds > last);
@@ -425,12 +425,12 @@ static void reads_ask_for_two_windows_until_something_is_lost(void **state)
 	}
 }
 
-static void reads_ask_for_no_more_over_a_long_way(void **state)
+static void a_stream_has_one_over_a_long_way(void **state)
 {
 	samples(20 * MS);
 	rounds_of(200, 0);
 	assert_true(window_is_full(&window));
-	assert_int_equal(window_with_reads(&window), window.packets);
+	assert_int_equal(window_wide(&window), window.packets);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
@@ -460,8 +460,8 @@ int main(void)
 	    TEST(a_timeout_starts_from_one),
 	    TEST(what_was_lost_is_forgotten),
 	    TEST(what_is_lost_again_and_again_is_not),
-	    TEST(reads_ask_for_two_windows_until_something_is_lost),
-	    TEST(reads_ask_for_no_more_over_a_long_way),
+	    TEST(a_stream_has_two_windows_until_something_is_lost),
+	    TEST(a_stream_has_one_over_a_long_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,6 +321,28 @@ static void test_who_has_more_under_way_is_several(void **state)
 	pair_close(&pair);
 }
 
+static void test_who_gets_more_under_way_needs_room_for_it(void **state)
+{
+	struct pair pair;
+	uint8_t *at;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	begin_to_lend(&pair);
+	for (int i = 0; i < LEND_WINDOWS - 1; i++)
+		send_runs(&pair, DEST_QP + i * NEAR_PORTS, 2);
+	pair.av.lends = 2;
+	send_runs(&pair, DEST_QP, 2);
+	assert_int_equal(pair.a->lender.windows, LEND_WINDOWS);
+	at = place(&pair);
+	send_runs(&pair, DEST_QP + NEAR_PORTS, 2);
+	assert_ptr_equal(place(&pair), at);
+	send_runs(&pair, DEST_QP, 2);
+	assert_ptr_not_equal(place(&pair), at);
+	assert_int_equal(pair.a->lender.windows, LEND_WINDOWS);
+	pair_close(&pair);
+}
+
 /* All that may be under way of the QPs of a lap and of those of the next one, wherever in the ring
  * it begins. */
 static void test_no_page_is_written_again_while_windows_are_under_way(void **state)
@@ -535,6 +557,7 @@ int main(void)
 	    cmocka_unit_test(test_who_follows_has_a_ring_of_his_own),
 	    cmocka_unit_test(test_few_queue_pairs_lend),
 	    cmocka_unit_test(test_who_has_more_under_way_is_several),
+	    cmocka_unit_test(test_who_gets_more_under_way_needs_room_for_it),
 	    cmocka_unit_test(test_no_page_is_written_again_while_windows_are_under_way),
 	    cmocka_unit_test(test_pages_that_are_written_too_early),
 	    cmocka_unit_test(test_a_kernel_that_does_not_lend),
