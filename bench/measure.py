@@ -306,8 +306,12 @@ def size_name(size):
     return "%d MiB" % (size // MIB) if size >= MIB else "%d KiB" % (size // 1024) if size >= 1024 else "%d B" % size
 
 
+WITHIN = (65536, 262144, MIB)  # of a process
+COPIED = 16 << 30  # bytes of a run there: 0.1 s and more
+
+
 def ceilings():
-    for size in (65536, MIB):
+    for size in WITHIN:
         yield Item("memcpy/%d" % size, "memcpy, " + size_name(size), "B/s", ("process", "host"),
                    lambda m, s=size: m.ceiling("memcpy", s))
     for size in (1024, 4096):
@@ -330,9 +334,10 @@ def ceilings():
 def of_ours():
     for operation in ("send", "write"):
         yield Item("inside-%s-lat/8" % operation, operation.upper() + " 8 B within a process", "ns", ("process",),
-                   within(operation, 8, 20000))
-        yield Item("inside-%s-bw/65536" % operation, operation.upper() + " 64 KiB within a process", "B/s", ("process",),
-                   within_bandwidth(operation, 65536, 5000))
+                   within(operation, 8, 2000000))
+        for size in WITHIN:
+            yield Item("inside-%s-bw/%d" % (operation, size), "%s %s within a process" % (operation.upper(), size_name(size)),
+                       "B/s", ("process",), within_bandwidth(operation, size, COPIED // size))
     for operation in ("send", "write", "read"):
         for size in (8, 4096):
             title = "%s %s%s" % (operation.upper(), size_name(size), " there and back" if operation == "read" else " one way")

@@ -34,8 +34,8 @@ class Section:
 
 SECTIONS = (
     Section("within a process", (
-        Comparison("inside-send-bw/65536", "memcpy/65536", .9),
-        Comparison("inside-write-bw/65536", "memcpy/65536", .9),
+        *(Comparison("inside-%s-bw/%d" % (operation, size), "memcpy/%d" % size, .9)
+          for size in measure.WITHIN for operation in ("send", "write")),
     )),
     Section("between two processes of this host, through shared memory", (
         Comparison("send-lat/8", "ucx-am-lat", 1.2),

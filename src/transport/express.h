@@ -42,6 +42,7 @@ enum {
 	EXPRESS_SGE = 4,
 	EXPRESS_REACH_BYTES =
 	    64 << 10, /* of a verb, without packets: some us that the lane is held */
+	EXPRESS_INSIDE_BYTES = 1 << 20, /* one message within a process, as long as a turn's part */
 };
 
 enum express_flags {

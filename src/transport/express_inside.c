@@ -67,7 +67,7 @@ static bool is_plain(const struct ibv_send_wr *wr)
 	const unsigned int known = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
 
 	return wr->num_sge == 1 && !(wr->send_flags & ~known) && wr->sg_list->length &&
-	       wr->sg_list->length <= EXPRESS_REACH_BYTES;
+	       wr->sg_list->length <= EXPRESS_INSIDE_BYTES;
 }
 
 static bool is_told(const struct qp *qp, const struct ibv_send_wr *wr)

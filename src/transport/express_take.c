@@ -405,12 +405,12 @@ static bool load_inline(const struct qp *qp, const struct ibv_send_wr *wr, struc
 }
 
 /* As long as what a verb does at once may be. */
-static bool find(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op,
-		 struct iovec *pieces, uint8_t *data)
+static bool find(const struct qp *qp, const struct ibv_send_wr *wr, uint64_t up_to,
+		 struct reach_op *op, struct iovec *pieces, uint8_t *data)
 {
 	return (wr->send_flags & IBV_SEND_INLINE ? load_inline(qp, wr, op, pieces, data)
 						 : find_pieces(qp, wr, op, pieces)) &&
-	       op->length <= EXPRESS_REACH_BYTES;
+	       op->length <= up_to;
 }
 
 /* From place to place. */
@@ -456,7 +456,7 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 
 	clear(&target);
 	if (!express_is_kind(qp, wr) || !is_direct(qp, peer, wr) ||
-	    !find(qp, wr, &op, pieces, data) ||
+	    !find(qp, wr, EXPRESS_INSIDE_BYTES, &op, pieces, data) ||
 	    !has_target(peer, &express, (uint32_t)op.length, &target) ||
 	    !arrive(peer, &target, pieces))
 		return false;
@@ -542,7 +542,9 @@ static bool reach(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, 
 	uint8_t data[MAX_INLINE];
 	struct reach_op op;
 
-	if (!is_reach(qp, wr, &op) || !find(qp, wr, &op, pieces, data) || !op.length)
+	if (!is_reach(qp, wr, &op) ||
+	    !find(qp, wr, peer ? EXPRESS_INSIDE_BYTES : EXPRESS_REACH_BYTES, &op, pieces, data) ||
+	    !op.length)
 		return false;
 	op.bytes = op.length;
 	op.pieces = pieces;

@@ -15,10 +15,11 @@ python3 - "$work/out/results.json" <<'END' || fail "$(cat "$work/out/results.jso
 import json, sys
 results = json.load(open(sys.argv[1]))
 median = {r["name"]: r["median"] for r in results["results"]}
-assert set(median) == {"memcpy/65536", "memcpy/1048576", "inside-send-lat/8", "inside-write-lat/8", "inside-send-bw/65536",
-                       "inside-write-bw/65536"}, median
+sizes = 65536, 262144, 1048576
+assert set(median) == {"inside-send-lat/8", "inside-write-lat/8", *(
+    "%s/%d" % (what, size) for what in ("memcpy", "inside-send-bw", "inside-write-bw") for size in sizes)}, median
 assert all(v > 0 for v in median.values()) and all(r["least"] <= r["median"] <= r["most"] for r in results["results"])
-assert len(results["comparisons"]) == 2
+assert len(results["comparisons"]) == 6
 for c in results["comparisons"]:
     assert abs(c["ratio"] - median[c["ours"]] / median[c["other"]]) < 1e-3 and c["is_met"] == (c["ratio"] >= c["wanted"]), c
 assert 2 * len(median) <= sum(results["placements"].values()) <= 8 * len(median)

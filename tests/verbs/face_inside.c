@@ -2,8 +2,8 @@
 /*
  * SENDs from QP to QP of one process: what is long goes from buffer to buffer without a packet, and
  * is in all that can be seen as by packets: order, bounds, both completions, and each refusal. And
- * small WRITEs and READs, which the posting verb does. The two QPs are on one lane or on two, as
- * VERBATIM_LANES says.
+ * WRITEs and READs, of which the posting verb does all but the longest. The two QPs are on one lane
+ * or on two, as VERBATIM_LANES says.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -73,8 +73,8 @@ static int teardown(void **state)
 
 static void whole_messages_arrive(void **state)
 {
-	static const uint32_t sizes[] = {1000,	4097,  8191,   8192, 65535,
-					 65536, 65537, 100001, LARGE};
+	static const uint32_t sizes[] = {1000,	8192,	4097,	 8191,		65535, 65536,
+					 65537, 100001, 1 << 20, (1 << 20) + 1, LARGE};
 
 	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct ibv_sge in = sge_at(received + i % 5, sizes[i] + i % 2);
@@ -321,7 +321,7 @@ static void two_threads_send_to_each_other(void **state)
 	pthread_join(other, NULL);
 }
 
-/* ---- small WRITEs and READs ---- */
+/* ---- WRITEs and READs ---- */
 
 /* In two elements, the first of them empty if there is but one byte; or in one. */
 static void expect_access(enum ibv_wr_opcode opcode, uint32_t length, uint32_t seed, int elements)
@@ -349,10 +349,10 @@ static void expect_access(enum ibv_wr_opcode opcode, uint32_t length, uint32_t s
 	assert_int_equal((is_read ? near : remote)[length], is_read ? 0x55 : 0x77);
 }
 
-static void small_writes_and_reads_arrive(void **state)
+static void writes_and_reads_arrive(void **state)
 {
-	static const uint32_t sizes[] = {1,    7,    8,	   100,	 256,	257,
-					 4095, 4096, 4097, 9000, 65536, 65537};
+	static const uint32_t sizes[] = {1,    7,    8,	   100,	  256,	 257,	  4095,
+					 4096, 4097, 9000, 65536, 65537, 1 << 20, (1 << 20) + 1};
 	uint64_t reached = counted(&from)->reached;
 
 	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -589,7 +589,7 @@ int main(void)
 	    TEST(the_senders_memory_may_be_gone),
 	    TEST(and_the_receivers),
 	    TEST(two_threads_send_to_each_other),
-	    TEST(small_writes_and_reads_arrive),
+	    TEST(writes_and_reads_arrive),
 	    TEST(they_take_their_turn_in_a_list),
 	    TEST(a_write_beyond_the_region_is_refused_by_the_peer),
 	    TEST(a_right_that_it_gives_no_more),
