@@ -78,8 +78,9 @@ struct udp_way {
 	uint16_t port;	       /* source port, host order */
 	uint8_t traffic_class; /* what it sends where nothing is said */
 	bool is_connected;
-	uint16_t id;	  /* IPv4 identification of its next send */
-	uint16_t segment; /* what it cuts by itself where nothing is said; 0: nothing */
+	uint16_t id;	   /* IPv4 identification of its next send */
+	uint16_t segment;  /* what it cuts by itself where nothing is said; 0: nothing */
+	uint16_t cut_last; /* segments of the last run of several */
 };
 
 /* A local address and the socket that sends from it to anybody. */

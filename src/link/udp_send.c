@@ -283,15 +283,32 @@ static int send_batch(struct udp_link *link, int fd, uint32_t n)
 	return sent < 0 ? -errno : sent;
 }
 
-/* One packet, and nothing of it is to be said that its socket does not know. */
+/* To be cut again as the run before was: from then on its socket does that by itself. */
+static void settle(const struct udp_run *run)
+{
+	struct udp_way *way = way_of(run);
+
+	if (run->count == 1 || !way->is_connected)
+		return;
+	if (way->cut_last == run->segment)
+		udp_way_cut(way, (uint16_t)run->segment);
+	way->cut_last = (uint16_t)run->segment;
+}
+
+/* Nothing of it is to be said that its socket does not know. One packet before other runs rather
+ * leaves with them. */
 static bool is_bare(const struct udp_link *link, const struct udp_run *run)
 {
 	const struct udp_way *way = way_of(run);
 	uint8_t hops = run->av.hop_limit;
 
-	return run->count == 1 && run + 1 == link->runs + link->run_count && way->is_connected &&
-	       way->traffic_class == traffic_class_of(&run->av) &&
-	       (!hops || hops == HOP_LIMIT_DEFAULT) && !way->segment;
+	if (!way->is_connected || way->traffic_class != traffic_class_of(&run->av) ||
+	    (hops && hops != HOP_LIMIT_DEFAULT))
+		return false;
+	if (run->count > 1)
+		return way->segment == run->segment;
+	return run + 1 == link->runs + link->run_count &&
+	       (!way->segment || way->segment >= run->segment);
 }
 
 /* A header costs the kernel 0.1 us to read, and us some time to write. */
@@ -302,7 +319,7 @@ static int send_bare(struct udp_link *link, struct udp_run *run)
 
 	run_seal(link, run, way->id);
 	do
-		sent = socket_send(way->fd, link->stage + run->offset, run->segment,
+		sent = socket_send(way->fd, link->stage + run->offset, udp_run_bytes(run),
 				   MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 	return sent < 0 ? -errno : 1;
@@ -321,6 +338,7 @@ static int send_some(struct udp_link *link, uint32_t first)
 		if (sent)
 			return sent;
 	}
+	settle(run);
 	if (is_bare(link, run))
 		return send_bare(link, run);
 	return send_batch(link, way_of(run)->fd, prepare_batch(link, first));

@@ -295,6 +295,54 @@ static void test_icrcs_of_a_path_are_right_for_its_identifications(void **state)
 	pair_close(&pair);
 }
 
+static void send_run(struct pair *pair, uint32_t count, uint32_t payload)
+{
+	while (count--)
+		stage(pair, DEST_QP, payload);
+	pass(pair);
+	assert_true(udp_is_path_port(pair->taken.port));
+	assert_int_equal(counters_of(pair->b).bad_icrc, 0);
+	assert_int_equal(counters_of(pair->b).malformed, 0);
+}
+
+static uint16_t cut_by(const struct pair *pair)
+{
+	return pair->a->paths.latest->way.segment;
+}
+
+/* It is told once, and not with each send; what is of another size leaves in its own. */
+static void what_is_cut_alike(const union ibv_gid *from, const union ibv_gid *to)
+{
+	enum { SHORT = 8, MIDDLE = 100, LONG = 200, HEAD = BTH_BYTES + ICRC_BYTES };
+	static const uint32_t payloads[] = {SHORT, MIDDLE, LONG};
+	struct pair pair;
+
+	stream_open(&pair, from, to);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	send_run(&pair, 3, MIDDLE);
+	assert_int_equal(cut_by(&pair), 0);
+	send_run(&pair, 5, MIDDLE);
+	assert_int_equal(cut_by(&pair), HEAD + MIDDLE);
+	send_run(&pair, 1, SHORT);
+	send_run(&pair, 1, MIDDLE);
+	send_run(&pair, 4, LONG);
+	send_run(&pair, 4, SHORT);
+	send_run(&pair, 2, MIDDLE);
+	assert_int_equal(cut_by(&pair), HEAD + MIDDLE);
+	send_run(&pair, 1, LONG);
+	assert_int_equal(cut_by(&pair), 0);
+	srand(7);
+	for (int i = 0; i < 500; i++)
+		send_run(&pair, 1 + (uint32_t)rand() % 4, payloads[rand() / 8 % 3]);
+	pair_close(&pair);
+}
+
+static void test_a_path_cuts_by_itself_what_is_cut_alike(void **state)
+{
+	what_is_cut_alike(&ipv4_a, &ipv4_b);
+	what_is_cut_alike(&ipv6, &ipv6);
+}
+
 /* Of each message but the first: none has to be found. */
 static void test_a_receiver_expects_the_next_identification_of_a_path(void **state)
 {
@@ -563,6 +611,7 @@ int main(void)
 	    cmocka_unit_test(test_no_path_opens_for_what_goes_again),
 	    cmocka_unit_test(test_there_are_no_paths_to_strangers),
 	    cmocka_unit_test(test_icrcs_of_a_path_are_right_for_its_identifications),
+	    cmocka_unit_test(test_a_path_cuts_by_itself_what_is_cut_alike),
 	    cmocka_unit_test(test_a_receiver_expects_the_next_identification_of_a_path),
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
 	    cmocka_unit_test(test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom),
