@@ -230,6 +230,10 @@ void recovery_drop(struct qp *qp)
 
 /* ---- what is lost ---- */
 
+static const uint64_t PAID_NS = 1000000;
+
+enum { PAID_ROUND_TRIPS = 4 };
+
 struct walk {
 	struct qp *qp;
 	uint64_t now;
@@ -245,16 +249,25 @@ static bool is_lost_request(const struct recovery *recovery, uint32_t psn)
 	return is_later(recovery->request, departure_of(recovery, psn));
 }
 
-/* One of retry_cnt goes for the oldest, as it does for going back, and the timer runs anew. */
+/*
+ * One of retry_cnt goes for the oldest, as it does for going back, and the timer runs anew. Where
+ * packets pass each other one that is only late counts as lost with each that passes it: that must
+ * not use up all of them before it can have come.
+ */
 static bool pay(struct walk *walk, uint32_t psn, uint32_t lost)
 {
 	struct requester *requester = walk->qp->requester;
+	uint64_t round_trips = PAID_ROUND_TRIPS * requester->probe.rtt.smoothed;
 
 	window_missed(&requester->window, lost, requester->una, requester->end);
 	if (psn != requester->una)
 		return true;
 	requester->ack_deadline = NO_DEADLINE;
 	retry_start_timer(walk->qp, walk->now);
+	if (walk->now < requester->recovery->paid_until)
+		return true;
+	requester->recovery->paid_until =
+	    walk->now + (round_trips > PAID_NS ? round_trips : PAID_NS);
 	return retry_spend(walk->qp, walk->now);
 }
 

@@ -55,6 +55,7 @@ struct recovery {
 	uint32_t stamps[RECOVERY_PSNS];	    /* when it left last, in the order of leaving */
 	uint32_t times[RECOVERY_PSNS];	    /* and by the clock, in units of RECOVERY_TIME_NS */
 	uint64_t now;			    /* at the start of this turn */
+	uint64_t paid_until;		    /* until then the oldest goes again for nothing */
 };
 
 /* The signs: of a request and of an answer that leave, of a packet that came in. */

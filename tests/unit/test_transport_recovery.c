@@ -259,11 +259,33 @@ static void each_repair_of_the_oldest_takes_a_retry(void **state)
 	for (posted = 1; posted < 40 && pair->a.qp->state == IBV_QPS_RTS; posted++) {
 		side_request(&pair->a, IBV_WR_RDMA_WRITE, posted, 0, 8);
 		pair_run(pair);
+		pair->now += 2000000;
 	}
 	side_expect(&pair->a, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(posted, 2 + options.retry_cnt + 1);
 	for (int i = 2; i < posted; i++)
 		side_expect(&pair->a, i, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* A way that mixes up what it carries makes one that is late look lost over and over. */
+static void one_that_is_only_late_is_not_given_up(void **state)
+{
+	struct pair *pair = *state;
+	int posted;
+
+	meet(pair);
+	pair->meddle = lose_first_write;
+	for (posted = 1; posted <= 20; posted++) {
+		side_request(&pair->a, IBV_WR_RDMA_WRITE, posted, 0, 8);
+		pair_run(pair);
+		pair->now += 20000;
+	}
+	pair->meddle = NULL;
+	side_request(&pair->a, IBV_WR_RDMA_WRITE, posted, 0, 8);
+	pair_run(pair);
+	for (int i = 1; i <= posted; i++)
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+	assert_int_equal(transport_counters(pair->a.qp)->timeouts, 0);
 }
 
 /* A packet that is lost several times in a row is no reason to send all of a long way again. */
@@ -350,6 +372,7 @@ int main(void)
 	    TEST(an_ack_behind_a_lost_response_is_kept),
 	    TEST(a_lost_repair_is_repaired),
 	    TEST(each_repair_of_the_oldest_takes_a_retry),
+	    TEST(one_that_is_only_late_is_not_given_up),
 	    TEST(a_repair_of_the_oldest_has_its_time),
 	    TEST(what_is_held_is_bounded),
 	    TEST(gaps_of_another_kind_are_not_believed),
