@@ -313,20 +313,23 @@ static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, ui
 	return link->reserved_run;
 }
 
-/* `count` packets of one opcode, each of `size` bytes, up to the length of those before. Sums move
- * behind what is filled in. */
+/* `count` packets, each of `size` bytes, up to the length of those before. Sums move behind what is
+ * filled in, which is the same as long as their opcode is. */
 static void fill_up(struct udp_link *link, uint32_t size, uint32_t count, bool is_summed)
 {
 	const struct udp_run *run = link->runs + link->run_count - 1;
-	uint32_t length = run->segment - ICRC_BYTES, fill_bytes = length - size, added;
-	uint8_t *packet = link->stage + link->used, fill[FILL_MAX];
+	uint32_t length = run->segment - ICRC_BYTES, fill_bytes = length - size, added = 0;
+	uint8_t *packet = link->stage + link->used, fill[FILL_MAX], opcode = OPCODE_FILLED;
 
-	fill_make(fill, packet[0], fill_bytes);
-	added = icrc_sum(0, fill, fill_bytes);
 	icrc_shift_begin(&link->filling, fill_bytes);
 	for (uint32_t i = 0; i < count; i++, packet += run->segment) {
 		uint32_t sum = get_le32(packet + size);
 
+		if (packet[0] != opcode) {
+			opcode = packet[0];
+			fill_make(fill, opcode, fill_bytes);
+			added = icrc_sum(0, fill, fill_bytes);
+		}
 		fill_put(fill, fill_bytes, packet, size);
 		if (is_summed)
 			put_le32(packet + length, icrc_shift(&link->filling, sum) ^ added);

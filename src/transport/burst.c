@@ -2,9 +2,10 @@
 /*
  * The middle of a long SEND or WRITE over RC, or of the responses to a READ: packets that differ in
  * their PSNs and their payload alone, and that nobody waits for. So room for many is asked for at
- * once, and their header is packed once. What is not so plain (a packet that goes again, asks for
- * an ACK, carries an extension) goes by itself, request.c and response.c. So does one whose payload
- * can't be had: it says why.
+ * once, and their header is packed once. The ends of a message go with it where they have no more
+ * than a name of their own. What is not so plain (a packet that goes again, asks for an ACK,
+ * carries an extension) goes by itself, request.c and response.c. So does one whose payload can't
+ * be had: it says why.
  */
 #include "device/access.h"
 #include "device/memory.h"
@@ -13,31 +14,45 @@
 #include "transport/responder.h"
 #include "wire/opcode.h"
 
-static uint8_t middle_of(enum ibv_wr_opcode opcode)
+enum { NOT_PLAIN = 0xff }; /* another header, or more to say */
+
+/* Of those packets that are no more than a BTH and a payload. */
+struct plain_operations {
+	uint8_t first, middle, last;
+};
+
+static struct plain_operations operations_of(enum ibv_wr_opcode opcode)
 {
 	switch (opcode) {
 	case IBV_WR_SEND:
+		return (struct plain_operations){OP_SEND_FIRST, OP_SEND_MIDDLE, OP_SEND_LAST};
 	case IBV_WR_SEND_WITH_IMM:
 	case IBV_WR_SEND_WITH_INV:
-		return TRANSPORT_RC | OP_SEND_MIDDLE;
+		return (struct plain_operations){OP_SEND_FIRST, OP_SEND_MIDDLE, NOT_PLAIN};
 	case IBV_WR_RDMA_WRITE:
+		return (struct plain_operations){NOT_PLAIN, OP_WRITE_MIDDLE, OP_WRITE_LAST};
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return TRANSPORT_RC | OP_WRITE_MIDDLE;
+		return (struct plain_operations){NOT_PLAIN, OP_WRITE_MIDDLE, NOT_PLAIN};
 	default:
-		return 0;
+		return (struct plain_operations){NOT_PLAIN, NOT_PLAIN, NOT_PLAIN};
 	}
 }
 
-/* How many of the next packets are such. */
-static uint32_t plain_packets(const struct qp *qp, const struct send_wqe *wqe)
+/* How many of the next packets are such, and as long as all. */
+static uint32_t plain_packets(const struct qp *qp, const struct send_wqe *wqe,
+			      const struct plain_operations *operations)
 {
 	const struct requester *requester = qp->requester;
+	bool has_last = operations->last != NOT_PLAIN && wqe->length % qp->mtu == 0 &&
+			!(wqe->flags & IBV_SEND_SOLICITED);
 
 	if (qp->type != IBV_QPT_RC || requester->recovery || qp->attr.rate_limit ||
-	    wqe->is_inline || requester->psn == wqe->first_psn ||
-	    requester->psn != requester->end || !middle_of(wqe->opcode))
+	    wqe->is_inline || requester->psn != requester->end || operations->middle == NOT_PLAIN)
 		return 0;
-	return psn_into(wqe->last_psn, requester->psn);
+	if (requester->psn == wqe->first_psn &&
+	    (operations->first == NOT_PLAIN || requester->psn == wqe->last_psn))
+		return 0;
+	return psn_into(wqe->last_psn, requester->psn) + has_last;
 }
 
 /* Of the payload, and where the link seals, its sum behind it. */
@@ -183,23 +198,40 @@ static void commit(struct qp *qp, struct outbox *outbox, uint32_t count)
 	qp->requester->counters.sent_bytes += (uint64_t)count * size;
 }
 
+/* The first of these begins the message, the last one ends it: if they do. */
+static void name_ends(const struct qp *qp, const struct send_wqe *wqe,
+		      const struct plain_operations *operations, uint8_t *first, uint8_t *last)
+{
+	const struct requester *requester = qp->requester;
+
+	if (requester->psn == wqe->first_psn)
+		first[0] = TRANSPORT_RC | operations->first;
+	if (requester->end == psn_next(wqe->last_psn))
+		last[0] = TRANSPORT_RC | operations->last;
+}
+
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, struct outbox *outbox)
 {
 	struct requester *requester = qp->requester;
+	struct plain_operations operations = operations_of(wqe->opcode);
 	uint32_t count, stride;
-	uint8_t *bytes = reserve(qp, plain_packets(qp, wqe), most, outbox, &count, &stride);
+	uint8_t *bytes =
+	    reserve(qp, plain_packets(qp, wqe, &operations), most, outbox, &count, &stride);
 	struct packing packing;
 
 	if (!bytes)
 		return 0;
-	packing = packing_of(qp, middle_of(wqe->opcode), requester->psn, bytes, stride,
+	packing = packing_of(qp, TRANSPORT_RC | operations.middle, requester->psn, bytes, stride,
 			     outbox->takes_sums);
 	count = fill(qp, wqe, &packing, count);
 	if (!count)
 		return 0;
+	requester->end = psn_add(requester->psn, count);
+	name_ends(qp, wqe, &operations, bytes, packing.bytes - stride);
 	commit(qp, outbox, count);
 	requester->since_ack_req += count;
-	requester->psn = requester->end = psn_add(requester->psn, count);
+	requester->psn = requester->end;
+	requester->current += requester->end == psn_next(wqe->last_psn);
 	return count;
 }
 

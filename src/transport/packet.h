@@ -65,9 +65,9 @@ struct outbox {
 	void (*commit)(struct outbox *outbox, size_t size);
 
 	/*
-	 * Room for several packets of one size and opcode, each `stride` bytes behind the one
-	 * before: for `count` of them or fewer, 0 where one at a time has to do. NULL itself: so it
-	 * is always. The first `count` of them are committed together. `is_summed`, where the link
+	 * Room for several packets of one size, each `stride` bytes behind the one before: for
+	 * `count` of them or fewer, 0 where one at a time has to do. NULL itself: so it is
+	 * always. The first `count` of them are committed together. `is_summed`, where the link
 	 * takes sums: behind each packet, where the link's ICRC goes, stands the sum of all behind
 	 * its BTH (icrc_sum()), made where that was copied, and the link need not read it again.
 	 */

@@ -168,12 +168,11 @@ static uint32_t ack_interval(const struct qp *qp)
 }
 
 /* The message behind this one can begin at once. */
-static bool is_next_sure(const struct qp *qp, const struct send_wqe *wqe)
+static bool is_next_sure(const struct qp *qp)
 {
 	uint32_t next = qp->requester->current + 1;
+	const struct send_wqe *wqe;
 
-	if (qp->requester->psn != wqe->last_psn)
-		return true;
 	if (next == sq_tail(qp))
 		return false;
 	wqe = sq_wqe(&qp->sq, next);
@@ -181,69 +180,87 @@ static bool is_next_sure(const struct qp *qp, const struct send_wqe *wqe)
 	       wqe->length > qp->mtu && may_start(qp, wqe);
 }
 
+/* Where the next packets would end that may go in one go: with the message, with the segmented
+ * send, or with both. */
+struct stretch {
+	uint32_t count;
+	bool ends_message, fills_run;
+};
+
+/* Packets until there are so many bytes in the run that the last of them ends it. */
+static uint32_t run_left(const struct qp *qp)
+{
+	uint32_t each = BTH_BYTES + qp->mtu, used = qp->requester->run_bytes + qp->mtu;
+
+	return used < RUN_BYTES ? (RUN_BYTES - used + each - 1) / each + 1 : 1;
+}
+
+static struct stretch stretch_of(const struct qp *qp, const struct send_wqe *wqe)
+{
+	uint32_t message = psn_into(wqe->last_psn, qp->requester->psn) + 1, run = run_left(qp);
+
+	return (struct stretch){.count = message < run ? message : run,
+				.ends_message = message <= run,
+				.fills_run = run <= message};
+}
+
 /*
  * An ACK costs its sender as much as a batch of packets does. In a stream the end of a message, or
  * of the first segmented send of a turn, need not ask for one: what follows in the same turn does.
  */
 static bool may_leave_asking(const struct qp *qp, const struct send_wqe *wqe, uint32_t room,
-			     bool is_run_full)
+			     const struct stretch *stretch)
 {
 	const struct requester *requester = qp->requester;
-	uint32_t more = is_run_full ? RUN_BYTES / qp->mtu + 1 : 1;
+	uint32_t more = stretch->fills_run ? RUN_BYTES / qp->mtu + 1 : 1;
 
 	return is_stream_to_ours(qp) && !is_small(wqe) && !requester->has_credits &&
-	       !(is_run_full && requester->turn_bytes) &&
-	       requester_in_flight(requester) + 1 + more <= room && is_next_sure(qp, wqe);
+	       !(stretch->fills_run && requester->turn_bytes) &&
+	       requester_in_flight(requester) + stretch->count + more <= room &&
+	       (!stretch->ends_message || is_next_sure(qp));
 }
 
-static bool is_run_full(const struct qp *qp)
-{
-	return qp->requester->run_bytes + qp->mtu >= RUN_BYTES;
-}
-
-/* Whether the next packet is to ask for an ACK. */
-static bool has_to_ask(const struct qp *qp, const struct send_wqe *wqe, uint32_t room)
+/* How many packets of the stretch may go before one that has to ask for an ACK. */
+static uint32_t unasked(const struct qp *qp, const struct send_wqe *wqe, uint32_t room,
+			const struct stretch *stretch)
 {
 	const struct requester *requester = qp->requester;
-	bool is_full = is_run_full(qp);
+	uint32_t in_flight = requester_in_flight(requester), interval = ack_interval(qp);
+	uint32_t count = stretch->count;
 
-	if (requester_in_flight(requester) + 1 >= room ||
-	    requester->since_ack_req + 1 >= ack_interval(qp))
-		return true;
-	if (!is_full && requester->psn != wqe->last_psn)
-		return false;
-	return !may_leave_asking(qp, wqe, room, is_full);
-}
-
-/* How many packets may go before one may have to ask for an ACK. */
-static uint32_t unpressed(const struct qp *qp, uint32_t in_flight, uint32_t room)
-{
-	const struct requester *requester = qp->requester;
-	uint32_t interval = ack_interval(qp), count = 0;
-
-	if (in_flight + 1 < room && requester->since_ack_req + 1 < interval && !is_run_full(qp))
-		count = (RUN_BYTES - requester->run_bytes - qp->mtu) / (qp->mtu + BTH_BYTES);
+	if (in_flight + 1 >= room || requester->since_ack_req + 1 >= interval)
+		return 0;
+	if (!may_leave_asking(qp, wqe, room, stretch))
+		count--;
 	if (count > room - in_flight - 1)
 		count = room - in_flight - 1;
 	if (count > interval - requester->since_ack_req - 1)
 		count = interval - requester->since_ack_req - 1;
-	if (count > requester->rate_room / qp->mtu)
-		count = requester->rate_room / qp->mtu;
 	return count;
 }
 
-/* The middle of a long message, many packets in one go. False if there is none. */
-static bool send_burst(struct qp *qp, const struct send_wqe *wqe, uint32_t most,
-		       struct outbox *outbox, uint64_t now, uint32_t *bytes)
+/* Packets of a long message, many in one go. 0: there are none. */
+static uint32_t send_burst(struct qp *qp, const struct send_wqe *wqe, uint32_t most,
+			   struct outbox *outbox, uint32_t *bytes)
 {
-	uint32_t count = burst_send(qp, wqe, most, outbox);
+	uint32_t held = qp->requester->rate_room / qp->mtu;
+	uint32_t count = burst_send(qp, wqe, most < held ? most : held, outbox);
 
-	if (!count)
-		return false;
 	*bytes = count * (BTH_BYTES + qp->mtu);
-	qp->requester->large_end = qp->requester->psn;
+	return count;
+}
+
+/* `count` packets have left, the last of which asks for an ACK, or the stretch goes on, or it has
+ * left asking to what follows. */
+static void have_left(struct qp *qp, bool is_large, bool leaves_asking, uint64_t now)
+{
+	struct requester *requester = qp->requester;
+
+	requester->is_unasked =
+	    requester->since_ack_req && (requester->is_unasked || leaves_asking);
+	if (is_large)
+		requester->large_end = requester->psn;
 	retry_start_timer(qp, now);
-	return true;
 }
 
 static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox,
@@ -251,9 +268,9 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 {
 	struct requester *requester = qp->requester;
 	uint32_t in_flight = requester_in_flight(requester), first = requester->psn;
-	uint32_t room = window_with(qp, wqe);
-	bool is_probe = is_beyond_credits(requester, wqe);
-	bool asks, leaves_asking;
+	uint32_t room = window_with(qp, wqe), most, count;
+	bool is_probe = is_beyond_credits(requester, wqe), is_large = !is_small(wqe);
+	struct stretch stretch;
 	enum sent sent;
 
 	if (offer_may(qp, wqe))
@@ -264,18 +281,16 @@ static enum sent send_reliably(struct qp *qp, struct send_wqe *wqe, struct outbo
 		return SENT_WAIT;
 	if (requester->recovery && psn_into(requester->psn, requester->una) >= RECOVERY_SPAN)
 		return SENT_WAIT;
-	asks = is_probe || has_to_ask(qp, wqe, room);
-	if (!asks && send_burst(qp, wqe, unpressed(qp, in_flight, room), outbox, now, bytes))
-		return SENT;
-	leaves_asking = !asks && (is_run_full(qp) || requester->psn == wqe->last_psn);
-	sent = request_send(qp, wqe, asks, outbox, bytes);
-	if (sent != SENT)
-		return sent;
-	requester->is_unasked =
-	    requester->since_ack_req && (requester->is_unasked || leaves_asking);
-	if (!is_small(wqe))
-		requester->large_end = requester->psn;
-	retry_start_timer(qp, now);
+	stretch = stretch_of(qp, wqe);
+	most = is_probe ? 0 : unasked(qp, wqe, room, &stretch);
+	count = most > 1 ? send_burst(qp, wqe, most, outbox, bytes) : 0;
+	if (!count) {
+		sent = request_send(qp, wqe, !most, outbox, bytes);
+		if (sent != SENT)
+			return sent;
+		count = 1;
+	}
+	have_left(qp, is_large, most && count == stretch.count, now);
 	if (requester->since_ack_req == 0)
 		probe_asked(qp, first, now);
 	return SENT;

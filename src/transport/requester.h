@@ -227,8 +227,8 @@ enum sent request_send_again(struct qp *qp, struct send_wqe *wqe, uint32_t psns,
 enum sent request_repeat(struct qp *qp, uint32_t index, uint32_t psn, uint32_t psns,
 			 struct outbox *outbox);
 
-/* burst.c: packets from requester->psn on that are the middle of the WQE, `most` at most, where
- * that is plain. How many have left. */
+/* burst.c: packets of the WQE from requester->psn on, `most` at most, where they are plain. How
+ * many have left. */
 uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most,
 		    struct outbox *outbox);
 

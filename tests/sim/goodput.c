@@ -24,6 +24,7 @@ enum {
 	TABLE_DEPTH = 63,
 	TABLE_MESSAGES = 3000,
 	LINE_PS_PER_BYTE = 800,
+	CHANCES = 4,
 };
 
 static bool is_quiet;
@@ -36,6 +37,7 @@ struct course {
 	uint32_t depth, messages;
 	uint32_t ps_per_byte;
 	bool are_strangers; /* neither shows the other that it recovers selectively */
+	uint64_t seed;
 };
 
 static bool hide_signs(struct world *world, const struct parcel *parcel,
@@ -73,7 +75,7 @@ static double run_course(const struct course *course)
 	uint32_t posted, done;
 	double share;
 
-	rig_make(&rig, IBV_QPT_RC, 4096);
+	rig_make(&rig, course->seed, IBV_QPT_RC, 4096);
 	rig.world.weather.delay = course->delay;
 	rig.world.weather.jitter = 1 * US;
 	rig.world.weather.ps_per_byte = course->ps_per_byte;
@@ -116,10 +118,8 @@ static double run_course(const struct course *course)
 	return share;
 }
 
-static void expect(const struct course *course, double least)
+static void expect(double share, double least)
 {
-	double share = run_course(course);
-
 	if (share < least)
 		fail_msg("%.1f %% of the line, at least %.1f %% are asked for", share * 100,
 			 least * 100);
@@ -133,9 +133,10 @@ static void check(enum ibv_wr_opcode opcode, uint32_t loss, uint32_t rx_limit, d
 				.delay = 20 * US,
 				.depth = DEPTH,
 				.ps_per_byte = LINE_PS_PER_BYTE,
-				.messages = MESSAGES};
+				.messages = MESSAGES,
+				.seed = 1};
 
-	expect(&course, least);
+	expect(run_course(&course), least);
 }
 
 static void lossless_link_is_full(void **state)
@@ -182,13 +183,15 @@ static void long_way(void **state)
 					.delay = 10 * MS,
 					.depth = TABLE_DEPTH,
 					.messages = 4000,
-					.ps_per_byte = 8000};
+					.ps_per_byte = 8000,
+					.seed = 1};
 
-		expect(&course, cases[i].least);
+		expect(run_course(&course), cases[i].least);
 	}
 }
 
-/* At 10 Gb/s, where a timeout now and then must not be paid for longer than it takes. */
+/* At 10 Gb/s, where a timeout now and then must not be paid for longer than it takes. How many of
+ * those there are is chance: it takes several runs to tell. */
 static void fast_long_way(void **state)
 {
 	static const struct {
@@ -203,8 +206,11 @@ static void fast_long_way(void **state)
 					.depth = TABLE_DEPTH,
 					.messages = TABLE_MESSAGES,
 					.ps_per_byte = LINE_PS_PER_BYTE};
+		double shares = 0;
 
-		expect(&course, cases[i].least);
+		for (course.seed = 1; course.seed <= CHANCES; course.seed++)
+			shares += run_course(&course);
+		expect(shares / CHANCES, cases[i].least);
 	}
 }
 
@@ -222,7 +228,8 @@ static void print_row(enum ibv_wr_opcode opcode, const char *name, uint64_t dela
 	struct course course = {.opcode = opcode,
 				.delay = delay,
 				.depth = TABLE_DEPTH,
-				.ps_per_byte = LINE_PS_PER_BYTE};
+				.ps_per_byte = LINE_PS_PER_BYTE,
+				.seed = 1};
 
 	for (int strangers = 1; strangers >= 0; strangers--) {
 		printf("| %s, %s | %.1f ms |", name, strangers ? "another make" : "ours",

@@ -52,11 +52,11 @@ static struct endpoint *make_end(struct rig *rig, int index, enum ibv_qp_type ty
 	return end;
 }
 
-void rig_make(struct rig *rig, enum ibv_qp_type type, uint32_t mtu)
+void rig_make(struct rig *rig, uint64_t seed, enum ibv_qp_type type, uint32_t mtu)
 {
 	struct world *world = &rig->world;
 
-	world_make(world, 1, getenv("SIM_TRACE") != NULL);
+	world_make(world, seed, getenv("SIM_TRACE") != NULL);
 	world->limit = UINT64_MAX;
 	world->weather.delay = 5 * US;
 	world->weather.rx_limit = 1 << 20;

@@ -19,7 +19,7 @@ struct rig {
 };
 
 /* Attributes may be changed between these two. */
-void rig_make(struct rig *rig, enum ibv_qp_type type, uint32_t mtu);
+void rig_make(struct rig *rig, uint64_t seed, enum ibv_qp_type type, uint32_t mtu);
 /* Two nodes more, with a connection of their own. */
 void rig_add(struct rig *rig, enum ibv_qp_type type, uint32_t mtu);
 void rig_connect(struct rig *rig);

@@ -66,7 +66,7 @@ static bool count_requests(struct world *world, const struct parcel *parcel,
 static void begin(enum ibv_qp_type type, uint32_t mtu)
 {
 	seen = to_lose = 0;
-	rig_make(&rig, type, mtu);
+	rig_make(&rig, 1, type, mtu);
 }
 
 static uint64_t far_word(uint32_t at)

@@ -17,6 +17,7 @@ enum {
 	PLACES = 60, /* which take turns in the memory that there is */
 	LINE_PS_PER_BYTE = 8000,
 	MARK_FROM = 256 << 10,
+	CHANCES = 3,
 };
 
 /* Of a second, each. */
@@ -26,6 +27,7 @@ struct line {
 	uint64_t round_trip;
 	uint64_t room, mark_from; /* bytes; mark_from 0: no marks */
 	uint32_t loss;		  /* by chance, in ten thousand */
+	uint64_t seed;
 };
 
 /* What came of it: of all, and of what was measured after the warm-up. */
@@ -81,7 +83,7 @@ static void make_line(struct rig *rig, const struct line *line, int flows)
 {
 	struct weather *weather = &rig->world.weather;
 
-	rig_make(rig, IBV_QPT_RC, 4096);
+	rig_make(rig, 1 + line->seed, IBV_QPT_RC, 4096);
 	weather->delay = line->round_trip / 2;
 	weather->jitter = 20 * US;
 	weather->ps_per_byte = LINE_PS_PER_BYTE;
@@ -198,6 +200,21 @@ static void who_begins_over_a_long_way_drops_nothing(void **state)
 	share(IBV_WR_RDMA_WRITE, 0, &marks);
 }
 
+/* Over runs that differ by chance alone. */
+static struct outcome on_average(struct line line, int flows)
+{
+	struct outcome average = {0};
+
+	for (line.seed = 0; line.seed < CHANCES; line.seed++) {
+		struct outcome outcome = run(IBV_WR_RDMA_WRITE, &line, flows, 0);
+
+		average.used += outcome.used / CHANCES;
+		average.fairness += outcome.fairness / CHANCES;
+		average.crowded += outcome.crowded / CHANCES;
+	}
+	return average;
+}
+
 /* Queues that no round trip tells of. */
 static void little_room_is_enough(void **state)
 {
@@ -209,7 +226,7 @@ static void little_room_is_enough(void **state)
 		struct line line = {.round_trip = round_trips[i / 3], .room = rooms[i % 3]};
 
 		for (int flows = 1; flows <= 2; flows++) {
-			struct outcome outcome = run(IBV_WR_RDMA_WRITE, &line, flows, 0);
+			struct outcome outcome = on_average(line, flows);
 
 			assert_true(outcome.crowded <= 0.0125);
 			assert_true(outcome.used >= used[i % 3]);

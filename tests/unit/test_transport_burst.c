@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The middle of long messages, packed many at a time: wherever the elements of a list end, whatever
- * is wrong with one of them. */
+/* The packets of long messages, packed many at a time: wherever the elements of a list end,
+ * whatever is wrong with one of them, and with the message's ends where these are as long. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,6 +15,7 @@ enum { MTU = 1024, GAP = 20, ROOM = 64, LIST_MAX = 4, PAGE = 4096, LENGTH = 16 *
 
 static uint8_t run[ROOM * (BTH_BYTES + MTU + GAP)];
 static int packed, largest; /* packets, of all runs and of one */
+static int packed_as[256];  /* of each opcode, with others */
 
 static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
 			    size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
@@ -42,6 +43,7 @@ static void commit_run(struct outbox *outbox, size_t size, uint32_t count, bool 
 			assert_int_equal(get_le32(packet + size), 0xeeeeeeee);
 		memcpy(outbox->reserve(outbox, &side->open, 0, size), packet, size);
 		outbox->commit(outbox, size);
+		packed_as[packet[0]] += count > 1;
 	}
 	packed += count;
 	if ((int)count > largest)
@@ -58,6 +60,7 @@ static void pack_runs(struct pair *pair, bool with_sums)
 		outbox->takes_sums = with_sums;
 	}
 	packed = largest = 0;
+	memset(packed_as, 0, sizeof(packed_as));
 	for (uint32_t i = 0; i < LENGTH; i++)
 		pair->a.memory[i] = (char)(i * 7 + i / 251);
 }
@@ -134,6 +137,101 @@ static void responses_are_packed_as_requests(void **state)
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(pair->a.memory, pair->b.memory, LENGTH);
 	assert_true(packed >= LENGTH / MTU - 2);
+}
+
+enum { MESSAGES = 8, EACH = 4 * MTU };
+
+/* In one list, so that what comes behind each is known. */
+static void post_messages(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t length,
+			  unsigned int flags)
+{
+	struct ibv_sge sge[MESSAGES];
+	struct ibv_send_wr wr[MESSAGES];
+
+	pair_meet(pair);
+	pack_runs(pair, true);
+	for (int i = 0; i < MESSAGES; i++) {
+		if (opcode != IBV_WR_RDMA_WRITE)
+			side_post_recv(&pair->b, i, i * EACH, EACH);
+		sge[i] = side_sge(&pair->a, i * EACH, length);
+		wr[i] = (struct ibv_send_wr){
+		    .wr_id = i,
+		    .next = i < MESSAGES - 1 ? wr + i + 1 : NULL,
+		    .sg_list = sge + i,
+		    .num_sge = 1,
+		    .opcode = opcode,
+		    .send_flags = IBV_SEND_SIGNALED | flags,
+		    .imm_data = htobe32(i),
+		    .wr.rdma = {(uintptr_t)pair->b.memory + (uintptr_t)i * EACH, pair->b.mr->rkey},
+		};
+	}
+	side_post(&pair->a, wr);
+	pair_run(pair);
+	for (int i = 0; i < MESSAGES; i++) {
+		side_expect(&pair->a, i, IBV_WC_SUCCESS);
+		if (opcode != IBV_WR_RDMA_WRITE)
+			side_expect(&pair->b, i, IBV_WC_SUCCESS);
+		assert_memory_equal(pair->b.memory + (ptrdiff_t)i * EACH,
+				    pair->a.memory + (ptrdiff_t)i * EACH, length);
+	}
+}
+
+static int packed_of(uint8_t operation)
+{
+	return packed_as[TRANSPORT_RC | operation];
+}
+
+/* All but those that ask for an ACK. */
+static void sends_are_packed_from_end_to_end(void **state)
+{
+	post_messages(*state, IBV_WR_SEND, EACH, 0);
+	assert_int_equal(packed_of(OP_SEND_FIRST), MESSAGES);
+	assert_int_equal(packed_of(OP_SEND_MIDDLE), 2 * MESSAGES);
+	assert_in_range(packed_of(OP_SEND_LAST), MESSAGES / 2, MESSAGES - 1);
+}
+
+/* Their first packet says where they go. */
+static void writes_are_packed_behind_their_first(void **state)
+{
+	post_messages(*state, IBV_WR_RDMA_WRITE, EACH, 0);
+	assert_int_equal(packed_of(OP_WRITE_FIRST), 0);
+	assert_int_equal(packed_of(OP_WRITE_MIDDLE), 2 * MESSAGES);
+	assert_in_range(packed_of(OP_WRITE_LAST), MESSAGES / 2, MESSAGES - 1);
+}
+
+static void an_end_that_is_shorter_goes_by_itself(void **state)
+{
+	post_messages(*state, IBV_WR_SEND, EACH - 4, 0);
+	assert_int_equal(packed_of(OP_SEND_FIRST), MESSAGES);
+	assert_int_equal(packed_of(OP_SEND_MIDDLE), 2 * MESSAGES);
+	assert_int_equal(packed_of(OP_SEND_LAST), 0);
+}
+
+/* So does one that says more. */
+static void an_end_with_immediate_data_goes_by_itself(void **state)
+{
+	post_messages(*state, IBV_WR_SEND_WITH_IMM, EACH, 0);
+	assert_int_equal(packed_of(OP_SEND_FIRST), MESSAGES);
+	assert_int_equal(packed_of(OP_SEND_LAST_IMM), 0);
+}
+
+static int solicited; /* packets */
+
+static int count_solicited(struct pair *pair, struct side *from, struct flying *packet)
+{
+	solicited += packet->bytes[1] >> 7;
+	return 1;
+}
+
+static void an_end_that_is_solicited_goes_by_itself(void **state)
+{
+	struct pair *pair = *state;
+
+	solicited = 0;
+	pair->meddle = count_solicited;
+	post_messages(pair, IBV_WR_SEND, EACH, IBV_SEND_SOLICITED);
+	assert_int_equal(solicited, MESSAGES);
+	assert_int_equal(packed_of(OP_SEND_LAST), 0);
 }
 
 static void a_null_region_sends_zeros(void **state)
@@ -223,6 +321,15 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(so_they_do_where_payloads_are_summed, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(responses_are_packed_as_requests, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(sends_are_packed_from_end_to_end, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(writes_are_packed_behind_their_first, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(an_end_that_is_shorter_goes_by_itself, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(an_end_with_immediate_data_goes_by_itself, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(an_end_that_is_solicited_goes_by_itself, set_up,
+					    tear_down),
 	    cmocka_unit_test_setup_teardown(a_null_region_sends_zeros, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(an_element_that_leaves_its_region_fails_where_it_does,
 					    set_up, tear_down),

@@ -628,6 +628,47 @@ static void test_filled_ones_are_delivered_together_too(void **state)
 	pair_close(&pair);
 }
 
+/* As much of a message behind its first packet as has room, each as long as the other. */
+static void put_rest(struct pair *pair, const uint8_t *operations, uint32_t count, bool is_summed)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	const uint32_t size = BTH_BYTES + 1024;
+	uint32_t stride = 0;
+	uint8_t *at;
+
+	assert_int_equal(outbox->reserve_run(outbox, &pair->av, DEST_QP, size, count, &at, &stride),
+			 count);
+	for (uint32_t i = 0; i < count; i++, at += stride) {
+		write_packet(at, DEST_QP, i + 1, 1024);
+		at[0] = TRANSPORT_RC | operations[i];
+		if (is_summed)
+			put_le32(at + size, icrc_sum(0, at + BTH_BYTES, 1024));
+	}
+	outbox->commit_run(outbox, size, count, is_summed);
+}
+
+/* What each is filled up with tells which it is. */
+static void test_the_end_of_a_message_in_a_run_is_filled_up_as_such(void **state)
+{
+	const uint8_t operations[] = {OP_WRITE_MIDDLE, OP_WRITE_MIDDLE, OP_WRITE_LAST};
+	struct pair pair;
+
+	for (int is_summed = 0; is_summed < 2; is_summed++) {
+		pair_open(&pair, &ipv4_a, &ipv4_b);
+		pair.av.carrier_max = 1024 + MTU_CARRIER;
+		put_full(&pair, OP_WRITE_FIRST, 0);
+		put_rest(&pair, operations, 3, is_summed);
+		assert_int_equal(pair.a->run_count, 1);
+		expect_trains(&pair, (const uint32_t[]){1, 2, 1}, 3);
+		assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+		for (int i = 0; i < 3; i++) {
+			assert_kept(i + 1, i + 1, 1024);
+			assert_int_equal(kept[i + 1].bytes[0], TRANSPORT_RC | operations[i]);
+		}
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -649,6 +690,7 @@ int main(void)
 	    cmocka_unit_test(test_what_differs_is_delivered_apart),
 	    cmocka_unit_test(test_one_that_is_not_sound_is_missing),
 	    cmocka_unit_test(test_filled_ones_are_delivered_together_too),
+	    cmocka_unit_test(test_the_end_of_a_message_in_a_run_is_filled_up_as_such),
 	};
 
 	if (!pair_network())
