@@ -208,7 +208,8 @@ static void commit(struct outbox *outbox, size_t size)
 
 /* Not in a ring: packets there are whole messages. */
 static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-			    size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
+			    uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+			    uint32_t *stride)
 {
 	struct samehost *samehost = samehost_of(outbox);
 	struct outbox *elsewhere = samehost->elsewhere;
@@ -217,7 +218,7 @@ static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t
 	if (!elsewhere->reserve_run || !choose(samehost, av, dest_qp, &channel) || channel)
 		return 0;
 	samehost->reserved = NULL;
-	return elsewhere->reserve_run(elsewhere, av, dest_qp, size, count, bytes, stride);
+	return elsewhere->reserve_run(elsewhere, av, dest_qp, opcode, size, count, bytes, stride);
 }
 
 static void commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed)

@@ -138,9 +138,9 @@ static uint32_t length_joined(const struct udp_link *link, const struct udp_run 
  * The last packet of a WRITE, which begins a run, and the first of the next WRITE, which is longer,
  * would be two runs: so it is as long from the start.
  */
-static uint32_t length_alone(const struct av *av, const uint8_t *bth, uint32_t bytes)
+static uint32_t length_alone(const struct av *av, uint8_t opcode, uint32_t bytes)
 {
-	const struct opcode *own = opcode_get(bth[0]), *first = own;
+	const struct opcode *own = opcode_get(opcode), *first = own;
 	uint32_t mtu = av->carrier_max - MTU_CARRIER;
 
 	if (own->flags & OPF_WRITE)
@@ -187,6 +187,7 @@ static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32
 	struct udp_link *link = link_of(outbox);
 
 	link->reserved = link->reserved_run = 0;
+	link->reserved_from = NULL;
 	if (size < BTH_BYTES || size > PACKET_BYTES_MAX || !udp_lender_stage(link, av, dest_qp))
 		return NULL;
 	if (link->used + size + ICRC_BYTES > STAGE_BYTES || link->run_count == RUNS_MAX)
@@ -202,22 +203,51 @@ static uint8_t *stage_reserve(struct outbox *outbox, const struct av *av, uint32
 	return link->stage + link->reserved_at;
 }
 
-/* The packet is moved to where its run is to begin. */
-static void begin_run(struct udp_link *link, size_t size)
+/* NULL: nothing can leave from there. */
+static struct udp_address *sender_of(struct udp_link *link, const struct av *av)
+{
+	struct udp_address *from = address_of_sender(link, &av->sgid);
+
+	return from && gid_is_ipv4(&from->gid) == gid_is_ipv4(&av->dgid) ? from : NULL;
+}
+
+/* Where the packet is now that is to be its first; there may be a sum behind it. */
+static uint32_t move_to_begin(struct udp_link *link, size_t size)
 {
 	uint32_t at = udp_lender_begin(link, size + ICRC_BYTES);
 
-	if (at == link->used)
-		return;
-	memmove(link->stage + at, link->stage + link->used, size);
+	if (at != link->used)
+		memmove(link->stage + at, link->stage + link->used, size + ICRC_BYTES);
+	return at;
+}
+
+/* Of packets of `length` bytes, the first of which is at `at`, and none of which is in it yet. */
+static struct udp_run *begin_run(struct udp_link *link, struct udp_address *from, uint32_t at,
+				 uint32_t length)
+{
+	struct udp_run *run = link->runs + link->run_count;
+	uint32_t dest_qp = bth_dest_qp(link->stage + at);
+
+	*run = (struct udp_run){
+	    .from = from,
+	    .av = link->reserved_av,
+	    .dest_qp = dest_qp,
+	    .port = port_of(link, from, &link->reserved_av.dgid, dest_qp),
+	    .offset = at,
+	    .segment = length,
+	    .last = length,
+	};
+	run->path = udp_path_for(link, from, &run->av, dest_qp, run->port);
+	link->run_count++;
 	link->used = at;
+	return run;
 }
 
 static void stage_commit(struct outbox *outbox, size_t size)
 {
 	struct udp_link *link = link_of(outbox);
 	struct udp_run *run = link->runs + link->run_count;
-	uint32_t bytes = size + ICRC_BYTES, dest_qp, joined = 0;
+	uint32_t bytes = size + ICRC_BYTES, dest_qp, joined = 0, at;
 	struct udp_address *from;
 
 	if (size < BTH_BYTES || size > link->reserved)
@@ -238,29 +268,18 @@ static void stage_commit(struct outbox *outbox, size_t size)
 		link->used += joined;
 		return;
 	}
-	from = address_of_sender(link, &link->reserved_av.sgid);
-	if (!from || gid_is_ipv4(&from->gid) != gid_is_ipv4(&link->reserved_av.dgid)) {
+	from = sender_of(link, &link->reserved_av);
+	if (!from) {
 		udp_count(&link->counters.send_drops, 1);
 		return;
 	}
-	begin_run(link, size);
-	joined = length_alone(&link->reserved_av, link->stage + link->used, bytes);
-	if (joined > bytes && link->used + joined <= STAGE_BYTES) {
-		packet_fill(link->stage + link->used, size, joined - ICRC_BYTES);
+	at = move_to_begin(link, size);
+	joined = length_alone(&link->reserved_av, link->stage[at], bytes);
+	if (joined > bytes && at + joined <= STAGE_BYTES) {
+		packet_fill(link->stage + at, size, joined - ICRC_BYTES);
 		bytes = joined;
 	}
-	*run = (struct udp_run){
-	    .from = from,
-	    .av = link->reserved_av,
-	    .dest_qp = dest_qp,
-	    .port = port_of(link, from, &link->reserved_av.dgid, dest_qp),
-	    .offset = link->used,
-	    .segment = bytes,
-	    .last = bytes,
-	    .count = 1,
-	};
-	run->path = udp_path_for(link, from, &run->av, dest_qp, run->port);
-	link->run_count++;
+	begin_run(link, from, at, bytes)->count = 1;
 	link->used += bytes;
 }
 
@@ -282,33 +301,66 @@ static bool may_join_summed(struct udp_link *link, const struct udp_run *run, co
 	return is_again;
 }
 
-/* They go on with the last run, which a packet reserved by itself has begun. */
+/* How many more of that length the stage has room for, and a run that has so many bytes and
+ * packets.
+ */
+static uint32_t room_behind(const struct udp_link *link, uint32_t at, uint32_t length,
+			    uint32_t run_bytes, uint32_t run_packets)
+{
+	uint32_t bytes = RUN_BYTES_MAX - run_bytes, packets = link->segments_max - run_packets;
+
+	if (bytes > STAGE_BYTES - at)
+		bytes = STAGE_BYTES - at;
+	return bytes / length < packets ? bytes / length : packets;
+}
+
+/* No run takes them: theirs is to begin. */
+static uint32_t reserve_new_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+				uint8_t opcode, size_t size, uint32_t *stride)
+{
+	struct udp_link *link = link_of(outbox);
+	uint32_t room;
+
+	if (!stage_reserve(outbox, av, dest_qp, size))
+		return 0;
+	link->reserved = 0;
+	link->reserved_from = link->reserved_at == link->used ? sender_of(link, av) : NULL;
+	if (!link->reserved_from)
+		return 0;
+	*stride = length_alone(av, opcode, size + ICRC_BYTES);
+	link->reserved_at = udp_lender_begin(link, *stride);
+	link->reserved_length = *stride;
+	room = room_behind(link, link->reserved_at, *stride, 0, 0);
+	return room && link->reserved_from->no_gso ? 1 : room;
+}
+
 static uint32_t stage_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-				  size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
+				  uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+				  uint32_t *stride)
 {
 	struct udp_link *link = link_of(outbox);
 	const struct udp_run *run = link->runs + link->run_count - 1;
-	uint32_t each, room;
+	uint32_t joined = 0, room;
 
 	link->reserved = link->reserved_run = 0;
-	if (!link->run_count)
-		return 0;
+	link->reserved_from = NULL;
 	link->reserved_at = link->used;
-	if (count == 1 && may_join_summed(link, run, av, dest_qp, size)) {
+	if (link->run_count && count == 1 && may_join_summed(link, run, av, dest_qp, size)) {
 		link->reserved_at -= ICRC_BYTES;
 		*bytes = link->stage + link->reserved_at;
 		return link->reserved_run = 1;
 	}
-	each = length_joined(link, run, av, dest_qp, size + ICRC_BYTES);
-	if (each != run->segment || link->used + each > STAGE_BYTES)
+	if (link->run_count)
+		joined = length_joined(link, run, av, dest_qp, size + ICRC_BYTES);
+	if (!joined) {
+		room = reserve_new_run(outbox, av, dest_qp, opcode, size, stride);
+	} else if (joined == run->segment) {
+		room = room_behind(link, link->used, joined, link->used - run->offset, run->count);
+		*stride = joined;
+	} else {
 		return 0;
-	room = (RUN_BYTES_MAX - (link->used - run->offset)) / each;
-	if (room > (STAGE_BYTES - link->used) / each)
-		room = (STAGE_BYTES - link->used) / each;
-	if (room > link->segments_max - run->count)
-		room = link->segments_max - run->count;
-	*bytes = link->stage + link->used;
-	*stride = each;
+	}
+	*bytes = link->stage + link->reserved_at;
 	link->reserved_run = count < room ? count : room;
 	return link->reserved_run;
 }
@@ -365,16 +417,19 @@ static void stage_commit_run(struct outbox *outbox, size_t size, uint32_t count,
 		commit_one(link, size, is_summed);
 		return;
 	}
-	if (count > link->reserved_run)
+	if (!count || count > link->reserved_run)
 		return;
 	link->reserved_run = 0;
-	if (count && link->reserved_at < link->used) {
+	if (link->reserved_from)
+		run =
+		    begin_run(link, link->reserved_from, link->reserved_at, link->reserved_length);
+	if (link->reserved_at < link->used) {
 		if (is_summed)
 			join_sum(link, run, size);
 		join_ack(link, run, size + ICRC_BYTES);
 		return;
 	}
-	if (count && size < run->segment - ICRC_BYTES)
+	if (size < run->segment - ICRC_BYTES)
 		fill_up(link, size, count, is_summed);
 	for (uint32_t i = run->count; i < run->count + count && is_summed; i++)
 		run->summed[i / 64] |= 1ull << i % 64;

@@ -221,12 +221,16 @@ struct udp_link {
 	struct av reserved_av; /* of the open reservation */
 	uint32_t reserved;     /* its size, 0 if there is none */
 	uint32_t reserved_at;  /* in the stage: its end, or in an ACK's run */
-	uint32_t reserved_run; /* packets of the size of the last run, that the reservation is of */
+	uint32_t reserved_run; /* packets that it is of, of the length of the last run */
+	/* or, where they begin one, of its length; NULL: they do not */
+	struct udp_address *reserved_from;
+	uint32_t reserved_length;
 	struct udp_run runs[RUNS_MAX];
 	uint32_t run_count;
 	struct icrc_run sealing; /* the one before, for its length's sake */
 	struct icrc_summed sealing_summed;
 	struct icrc_singles lone;
+	struct icrc_summed lone_summed;
 	/* the same for single packets that have an ACK before them */
 	struct icrc_run joined_run;
 	struct icrc_summed joined_summed;

@@ -62,13 +62,17 @@ static void seal_joined(struct udp_link *link, const struct udp_run *run,
 	icrc_summed_seal(&link->joined_summed, &link->joined_run, link->stage + run->offset, id);
 }
 
-static void seal_lone(struct udp_link *link, const struct icrc_flow *flow, uint8_t *bytes,
-		      uint32_t length, uint16_t id)
+static void seal_lone(struct udp_link *link, const struct udp_run *run,
+		      const struct icrc_flow *flow, uint16_t id)
 {
-	const struct icrc_run *run = icrc_singles_run(&link->lone, flow, length);
+	uint8_t *bytes = link->stage + run->offset;
+	uint32_t length = run->segment - ICRC_BYTES;
+	const struct icrc_run *alike = icrc_singles_run(&link->lone, flow, length);
 
-	if (run)
-		icrc_run_seal(run, bytes, id);
+	if (alike && run->summed[0])
+		icrc_summed_seal(&link->lone_summed, alike, bytes, id);
+	else if (alike)
+		icrc_run_seal(alike, bytes, id);
 	else
 		icrc_seal(flow, bytes, length, id);
 }
@@ -83,10 +87,10 @@ static void run_seal(struct udp_link *link, struct udp_run *run, uint16_t id)
 
 	run_flow(run, &flow);
 	if (run->count == 1) {
-		if (run->summed[0])
+		if (run->summed[0] && bytes[0] == OPCODE_ACK_AND)
 			seal_joined(link, run, &flow, id);
 		else
-			seal_lone(link, &flow, bytes, length, id);
+			seal_lone(link, run, &flow, id);
 		run->summed[0] = 0;
 		return;
 	}

@@ -53,8 +53,8 @@ static inline uint8_t *packet_open(struct outbox *outbox, const struct av *av,
 }
 
 /*
- * The same for a packet that goes on with a run of a link that takes sums: its payload is to be
- * summed on from *sum, where it is copied. NULL also where there is no such run.
+ * The same for a packet of a link that takes sums: its payload is to be summed on from *sum, where
+ * it is copied. NULL also where the link does not take this one's.
  */
 static inline uint8_t *packet_open_summed(struct outbox *outbox, const struct av *av,
 					  const struct wire_packet *wire, uint32_t *sum)
@@ -64,8 +64,8 @@ static inline uint8_t *packet_open_summed(struct outbox *outbox, const struct av
 	size_t head;
 
 	if (!outbox->takes_sums || !wire->payload_length || wire_pad(wire->payload_length) ||
-	    !outbox->reserve_run(outbox, av, wire->bth.dest_qp, packet_size(wire), 1, &bytes,
-				 &stride))
+	    !outbox->reserve_run(outbox, av, wire->bth.dest_qp, wire->bth.opcode, packet_size(wire),
+				 1, &bytes, &stride))
 		return NULL;
 	head = wire_pack(bytes, wire);
 	*sum = icrc_sum(0, bytes + BTH_BYTES, head - BTH_BYTES);

@@ -175,8 +175,8 @@ static uint32_t size_of(const struct qp *qp)
 }
 
 /* Room for several of those that are there, `most` of them; NULL, and then there is none. */
-static uint8_t *reserve(const struct qp *qp, uint32_t there, uint32_t most, struct outbox *outbox,
-			uint32_t *count, uint32_t *stride)
+static uint8_t *reserve(const struct qp *qp, uint8_t opcode, uint32_t there, uint32_t most,
+			struct outbox *outbox, uint32_t *count, uint32_t *stride)
 {
 	uint8_t *bytes;
 
@@ -184,8 +184,8 @@ static uint8_t *reserve(const struct qp *qp, uint32_t there, uint32_t most, stru
 	if (*count < 2 || !outbox->reserve_run)
 		*count = 0;
 	else
-		*count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, size_of(qp),
-					     *count, &bytes, stride);
+		*count = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, opcode,
+					     size_of(qp), *count, &bytes, stride);
 	return *count ? bytes : NULL;
 }
 
@@ -214,15 +214,15 @@ uint32_t burst_send(struct qp *qp, const struct send_wqe *wqe, uint32_t most, st
 {
 	struct requester *requester = qp->requester;
 	struct plain_operations operations = operations_of(wqe->opcode);
-	uint32_t count, stride;
-	uint8_t *bytes =
-	    reserve(qp, plain_packets(qp, wqe, &operations), most, outbox, &count, &stride);
+	uint8_t opcode = TRANSPORT_RC | operations.middle, *bytes;
 	struct packing packing;
+	uint32_t count, stride;
 
+	bytes =
+	    reserve(qp, opcode, plain_packets(qp, wqe, &operations), most, outbox, &count, &stride);
 	if (!bytes)
 		return 0;
-	packing = packing_of(qp, TRANSPORT_RC | operations.middle, requester->psn, bytes, stride,
-			     outbox->takes_sums);
+	packing = packing_of(qp, opcode, requester->psn, bytes, stride, outbox->takes_sums);
 	count = fill(qp, wqe, &packing, count);
 	if (!count)
 		return 0;
@@ -260,14 +260,14 @@ static uint32_t fill_responses(struct qp *qp, const struct response_job *job,
 uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 		       struct outbox *outbox)
 {
-	uint32_t count, stride;
-	uint8_t *bytes = reserve(qp, plain_responses(qp, job), most, outbox, &count, &stride);
+	uint8_t opcode = transport_of(qp) | OP_READ_RESPONSE_MIDDLE, *bytes;
 	struct packing packing;
+	uint32_t count, stride;
 
+	bytes = reserve(qp, opcode, plain_responses(qp, job), most, outbox, &count, &stride);
 	if (!bytes)
 		return 0;
-	packing = packing_of(qp, transport_of(qp) | OP_READ_RESPONSE_MIDDLE, job->psn, bytes,
-			     stride, outbox->takes_sums);
+	packing = packing_of(qp, opcode, job->psn, bytes, stride, outbox->takes_sums);
 	count = fill_responses(qp, job, &packing, count);
 	if (!count)
 		return 0;

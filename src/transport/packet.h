@@ -65,14 +65,16 @@ struct outbox {
 	void (*commit)(struct outbox *outbox, size_t size);
 
 	/*
-	 * Room for several packets of one size, each `stride` bytes behind the one before: for
-	 * `count` of them or fewer, 0 where one at a time has to do. NULL itself: so it is
-	 * always. The first `count` of them are committed together. `is_summed`, where the link
-	 * takes sums: behind each packet, where the link's ICRC goes, stands the sum of all behind
-	 * its BTH (icrc_sum()), made where that was copied, and the link need not read it again.
+	 * Room for several packets of one size, the first of them of that opcode, each `stride`
+	 * bytes behind the one before: for `count` of them or fewer, 0 where one at a time has to
+	 * do. NULL itself: so it is always. The first `count` of them are committed together.
+	 * `is_summed`, where the link takes sums: behind each packet, where the link's ICRC goes,
+	 * stands the sum of all behind its BTH (icrc_sum()), made where that was copied, and the
+	 * link need not read it again.
 	 */
 	uint32_t (*reserve_run)(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-				size_t size, uint32_t count, uint8_t **bth, uint32_t *stride);
+				uint8_t opcode, size_t size, uint32_t count, uint8_t **bth,
+				uint32_t *stride);
 	void (*commit_run)(struct outbox *outbox, size_t size, uint32_t count, bool is_summed);
 	bool takes_sums;
 

@@ -108,8 +108,8 @@ uint32_t shorts_send(struct qp *qp, uint32_t most, struct outbox *outbox, uint32
 	if (most < 2 || !outbox->reserve_run || !is_open(qp) || !is_fit(qp, first))
 		return 0;
 	alike = likeness_of(qp, first);
-	room = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num, alike.size, most, &to,
-				   &stride);
+	room = outbox->reserve_run(outbox, &qp->av, qp->attr.dest_qp_num,
+				   TRANSPORT_RC | OP_SEND_ONLY, alike.size, most, &to, &stride);
 	for (; count < room && put(qp, sq_wqe(&qp->sq, next + count), &alike, psn, to); count++) {
 		psn = psn_next(psn);
 		to += stride;

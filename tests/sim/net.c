@@ -117,14 +117,16 @@ uint8_t *net_reserve(struct outbox *outbox, const struct av *av, uint32_t dest_q
 
 /* The packets of a run lie in a buffer until they are committed; from then on they are as others.
  */
-uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
-			 uint32_t count, uint8_t **bytes, uint32_t *stride)
+uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			 uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+			 uint32_t *stride)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;
 	struct world *world = out->node->world;
 	uint32_t room = RUN_BYTES / (size + ICRC_BYTES);
 
 	(void)dest_qp;
+	(void)opcode;
 	free(out->open);
 	out->open = NULL;
 	if (rng_chance(&world->host, world->weather.refusal))

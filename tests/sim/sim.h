@@ -468,8 +468,9 @@ void *net_reserve_express(struct outbox *outbox, const struct av *av, uint32_t d
 void net_commit_express(struct outbox *outbox, size_t size);
 bool net_has_records(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
 bool net_is_along(const struct outbox *outbox, const struct av *av, uint32_t dest_qp);
-uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp, size_t size,
-			 uint32_t count, uint8_t **bytes, uint32_t *stride);
+uint32_t net_reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
+			 uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+			 uint32_t *stride);
 void net_commit_run(struct outbox *outbox, size_t size, uint32_t count, bool is_summed);
 void net_arrive(void *parcel, uint64_t value); /* the event */
 /* Called as a packet is handed to its receiver. */

@@ -18,10 +18,11 @@ static int packed, largest; /* packets, of all runs and of one */
 static int packed_as[256];  /* of each opcode, with others */
 
 static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-			    size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
+			    uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+			    uint32_t *stride)
 {
 	((struct side *)outbox)->open = *av;
-	(void)dest_qp;
+	(void)dest_qp, (void)opcode;
 	*bytes = run;
 	*stride = size + GAP;
 	memset(run, 0xee, sizeof(run));

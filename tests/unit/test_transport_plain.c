@@ -154,9 +154,11 @@ static void commit_summed(struct outbox *outbox, size_t size, uint32_t count, bo
 }
 
 static uint32_t reserve_none(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-			     size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
+			     uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+			     uint32_t *stride)
 {
-	(void)outbox, (void)av, (void)dest_qp, (void)size, (void)count, (void)bytes, (void)stride;
+	(void)outbox, (void)av, (void)dest_qp, (void)opcode, (void)size, (void)count, (void)bytes,
+	    (void)stride;
 	return 0;
 }
 

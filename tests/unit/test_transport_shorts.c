@@ -25,11 +25,13 @@ struct seen {
 static struct seen seen, before;
 
 static uint32_t reserve_run(struct outbox *outbox, const struct av *av, uint32_t dest_qp,
-			    size_t size, uint32_t count, uint8_t **bytes, uint32_t *stride)
+			    uint8_t opcode, size_t size, uint32_t count, uint8_t **bytes,
+			    uint32_t *stride)
 {
 	struct side *side = (struct side *)outbox;
 
 	assert_int_equal(dest_qp, side->qp->attr.dest_qp_num);
+	assert_int_equal(opcode, TRANSPORT_RC | OP_SEND_ONLY);
 	side->open = *av;
 	*bytes = run;
 	*stride = size + GAP;

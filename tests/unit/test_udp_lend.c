@@ -197,6 +197,34 @@ static void test_a_trial_comes_by_itself(void **state)
 	pair_close(&pair);
 }
 
+/* It begins a page of its own, and its sum moves there with it. */
+static void test_a_sum_behind_what_is_lent_stays_with_its_packet(void **state)
+{
+	struct pair pair;
+	struct outbox *outbox;
+	const uint32_t size = BTH_BYTES + PAYLOAD;
+	uint8_t *at;
+
+	(void)state;
+	open_lender(&pair, &ipv4_a);
+	begin_to_lend(&pair);
+	send_runs(&pair, DEST_QP, 2);
+	outbox = udp_link_outbox(pair.a);
+	for (int i = 0; i < 3; i++) {
+		stage_run(&pair, DEST_QP);
+		at = outbox->reserve(outbox, &pair.av, DEST_QP + NEAR_PORTS, size);
+		assert_non_null(at);
+		write_packet(at, DEST_QP + NEAR_PORTS, pair.sent++, PAYLOAD);
+		put_le32(at + size, icrc_sum(0, at + BTH_BYTES, PAYLOAD));
+		outbox->commit_run(outbox, size, 1, true);
+		assert_int_equal(pair.a->runs[1].offset % 4096, 0);
+		assert_int_equal(pair.a->runs[1].summed[0], 1);
+		pass(&pair);
+	}
+	assert_int_equal(pair.b->counters.bad_icrc, 0);
+	pair_close(&pair);
+}
+
 /* Where less is lent the stage stays where it is, and the next may be written over it. */
 static void test_who_may_not_or_sends_little_is_copied(void **state)
 {
@@ -551,6 +579,7 @@ int main(void)
 	    cmocka_unit_test(test_the_same_stream_is_copied_where_that_is_faster),
 	    cmocka_unit_test(test_another_one_gets_the_ring_when_it_is_lent_again),
 	    cmocka_unit_test(test_a_trial_comes_by_itself),
+	    cmocka_unit_test(test_a_sum_behind_what_is_lent_stays_with_its_packet),
 	    cmocka_unit_test(test_who_may_not_or_sends_little_is_copied),
 	    cmocka_unit_test(test_a_longer_packet_stays_whole),
 	    cmocka_unit_test(test_what_is_for_others_never_lies_in_the_ring),

@@ -111,32 +111,11 @@ static void test_an_ack_behind_whole_packets_leaves_in_the_same_send(void **stat
 	pair_close(&pair);
 }
 
-/* A run of packets of `payload` bytes behind one of 1024. How many of `count` there was room for.
- */
-static uint32_t put_run(struct pair *pair, uint32_t payload, uint32_t count, bool is_summed)
-{
-	struct outbox *outbox = udp_link_outbox(pair->a);
-	uint32_t stride = 0, room;
-	uint8_t *at;
-
-	room = outbox->reserve_run(outbox, &pair->av, DEST_QP, BTH_BYTES + payload, count, &at,
-				   &stride);
-	for (uint32_t i = 0; i < room; i++, at += stride) {
-		write_packet(at, DEST_QP, i + 1, payload);
-		if (is_summed)
-			put_le32(at + BTH_BYTES + payload, icrc_sum(0, at + BTH_BYTES, payload));
-	}
-	if (room)
-		outbox->commit_run(outbox, BTH_BYTES + payload, room, is_summed);
-	return room;
-}
-
 static void test_a_run_goes_on_with_the_packet_before_it(void **state)
 {
 	struct pair pair;
 
 	pair_open(&pair, &ipv4_a, &ipv4_b);
-	assert_int_equal(put_run(&pair, 1024, 9, false), 0);
 	assert_true(put(pair.a, &pair.av, DEST_QP, 0, 1024));
 	assert_int_equal(put_run(&pair, 1020, 9, false), 0);
 	assert_int_equal(put_run(&pair, 1024, 99, false), 61);
@@ -327,7 +306,7 @@ static bool put_reply_summed(struct pair *pair, uint32_t psn, uint32_t payload)
 	uint8_t *at;
 
 	put_ack(pair->a, &pair->av);
-	if (!outbox->reserve_run(outbox, &pair->av, DEST_QP, size, 1, &at, &stride)) {
+	if (!outbox->reserve_run(outbox, &pair->av, DEST_QP, ALONE, size, 1, &at, &stride)) {
 		assert_true(put(pair->a, &pair->av, DEST_QP, psn, payload));
 		return false;
 	}
@@ -585,8 +564,10 @@ static void test_one_that_is_not_sound_is_missing(void **state)
 	pair_open(&pair, &ipv4_a, &ipv4_b);
 	outbox = udp_link_outbox(pair.a);
 	put_as(&pair, OP_SEND_MIDDLE, 0, false);
-	assert_int_equal(
-	    outbox->reserve_run(outbox, &pair.av, DEST_QP, BTH_BYTES + 1024, 9, &at, &stride), 9);
+	assert_int_equal(outbox->reserve_run(outbox, &pair.av, DEST_QP,
+					     TRANSPORT_RC | OP_SEND_MIDDLE, BTH_BYTES + 1024, 9,
+					     &at, &stride),
+			 9);
 	for (uint32_t psn = 1; psn < 10; psn++, at += stride) {
 		write_packet(at, DEST_QP, psn, 1024);
 		at[0] = TRANSPORT_RC | OP_SEND_MIDDLE;
@@ -613,8 +594,10 @@ static void test_filled_ones_are_delivered_together_too(void **state)
 	pair.av.carrier_max = 1024 + MTU_CARRIER;
 	outbox = udp_link_outbox(pair.a);
 	put_as(&pair, OP_SEND_FIRST, 0, false);
-	assert_int_equal(
-	    outbox->reserve_run(outbox, &pair.av, DEST_QP, BTH_BYTES + 1008, 9, &at, &stride), 9);
+	assert_int_equal(outbox->reserve_run(outbox, &pair.av, DEST_QP,
+					     TRANSPORT_RC | OP_WRITE_MIDDLE, BTH_BYTES + 1008, 9,
+					     &at, &stride),
+			 9);
 	for (uint32_t psn = 1; psn < 10; psn++, at += stride) {
 		write_packet(at, DEST_QP, psn, 1008);
 		at[0] = TRANSPORT_RC | OP_WRITE_MIDDLE;
@@ -636,7 +619,9 @@ static void put_rest(struct pair *pair, const uint8_t *operations, uint32_t coun
 	uint32_t stride = 0;
 	uint8_t *at;
 
-	assert_int_equal(outbox->reserve_run(outbox, &pair->av, DEST_QP, size, count, &at, &stride),
+	assert_int_equal(outbox->reserve_run(outbox, &pair->av, DEST_QP,
+					     TRANSPORT_RC | operations[0], size, count, &at,
+					     &stride),
 			 count);
 	for (uint32_t i = 0; i < count; i++, at += stride) {
 		write_packet(at, DEST_QP, i + 1, 1024);
@@ -669,6 +654,25 @@ static void test_the_end_of_a_message_in_a_run_is_filled_up_as_such(void **state
 	}
 }
 
+/* Behind what fills the run before: the rest of a WRITE, and what follows it. */
+static void test_a_run_that_begins_within_a_message_takes_the_next(void **state)
+{
+	const uint8_t operations[] = {OP_WRITE_MIDDLE, OP_WRITE_MIDDLE, OP_WRITE_LAST};
+	struct pair pair;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	pair.av.carrier_max = 1024 + MTU_CARRIER;
+	put_rest(&pair, operations, 3, true);
+	put_full(&pair, OP_WRITE_FIRST, 4);
+	assert_int_equal(pair.a->run_count, 1);
+	expect_trains(&pair, (const uint32_t[]){2, 1, 1}, 3);
+	assert_int_equal(counters_of(pair.b).bad_icrc, 0);
+	for (int i = 0; i < 3; i++)
+		assert_kept(i, i + 1, 1024);
+	assert_int_equal(kept[3].bytes[0], TRANSPORT_RC | OP_WRITE_FIRST);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -691,6 +695,7 @@ int main(void)
 	    cmocka_unit_test(test_one_that_is_not_sound_is_missing),
 	    cmocka_unit_test(test_filled_ones_are_delivered_together_too),
 	    cmocka_unit_test(test_the_end_of_a_message_in_a_run_is_filled_up_as_such),
+	    cmocka_unit_test(test_a_run_that_begins_within_a_message_takes_the_next),
 	};
 
 	if (!pair_network())

@@ -16,6 +16,7 @@
 
 #include "link/udp_link.h"
 #include "loopback.h"
+#include "wire/icrc.h"
 #include "wire/parse.h"
 
 enum { KEPT_MAX = 1024, DEST_QP = 0x050011, LANE = 3, WAIT_MS = 2000 };
@@ -164,6 +165,29 @@ static inline bool pair_network(void)
 	ipv4_group = gid_of("::ffff:239.1.2.3");
 	ipv6_group = gid_of("ff02::4791");
 	return true;
+}
+
+enum { ALONE = TRANSPORT_UC | OP_SEND_ONLY };
+
+/* A run of packets of `payload` bytes, which may go on with one. How many of `count` there was room
+ * for.
+ */
+static inline uint32_t put_run(struct pair *pair, uint32_t payload, uint32_t count, bool is_summed)
+{
+	struct outbox *outbox = udp_link_outbox(pair->a);
+	uint32_t stride = 0, room;
+	uint8_t *at;
+
+	room = outbox->reserve_run(outbox, &pair->av, DEST_QP, ALONE, BTH_BYTES + payload, count,
+				   &at, &stride);
+	for (uint32_t i = 0; i < room; i++, at += stride) {
+		write_packet(at, DEST_QP, i + 1, payload);
+		if (is_summed)
+			put_le32(at + BTH_BYTES + payload, icrc_sum(0, at + BTH_BYTES, payload));
+	}
+	if (room)
+		outbox->commit_run(outbox, BTH_BYTES + payload, room, is_summed);
+	return room;
 }
 
 #endif
