@@ -6,10 +6,18 @@
 
 enum {
 	PATIENCE_NS = 200000,	/* several copies alone, while it was elsewhere for a moment */
+	COPY_NS = 20000000,	/* one of them, on a slow machine */
 	PAUSE_NS = 5000,	/* longer than the initiator of a stream needs for its next copy */
 	FIRST_YIELD_NS = 50000, /* who has been preempted waits for it */
 	YIELD_NS = 1000000,
 };
+
+static void is_of_use(struct attendance *attendance, uint64_t now)
+{
+	attendance->until = now + PATIENCE_NS;
+	attendance->wait_until = now + COPY_NS;
+	attendance->pause = now + PAUSE_NS;
+}
 
 void attendance_begin(struct attendance *attendance, uint64_t now)
 {
@@ -17,18 +25,22 @@ void attendance_begin(struct attendance *attendance, uint64_t now)
 		return;
 	attendance->is_on = true;
 	attendance->was_busy = false;
-	attendance->until = now + PATIENCE_NS;
-	attendance->pause = now + PAUSE_NS;
 	attendance->yield_at = now + FIRST_YIELD_NS;
+	is_of_use(attendance, now);
 }
 
 bool attendance_looked(struct attendance *attendance, bool has_helped, uint64_t now)
 {
 	if (!has_helped)
 		return now >= attendance->pause || now >= attendance->yield_at;
-	attendance->until = now + PATIENCE_NS;
-	attendance->pause = now + PAUSE_NS;
+	is_of_use(attendance, now);
 	return false;
+}
+
+void attendance_awaits(struct attendance *attendance, uint64_t now)
+{
+	if (now < attendance->wait_until)
+		attendance->until = now + PATIENCE_NS;
 }
 
 void attendance_yielded(struct attendance *attendance, enum perch_use use, uint64_t now)

@@ -18,6 +18,7 @@
 /* A thread's. Zeroed at first. */
 struct attendance {
 	uint64_t until, pause, yield_at;
+	uint64_t wait_until; /* at most, for the end of a copy that somebody does alone */
 	bool is_on;
 	bool was_busy; /* its core, and so it ended */
 };
@@ -27,6 +28,10 @@ void attendance_begin(struct attendance *attendance, uint64_t now);
 
 /* It looked, and helped or had nothing to help with: whether it yields before it looks again. */
 bool attendance_looked(struct attendance *attendance, bool has_helped, uint64_t now);
+
+/* Who called is in the midst of a copy, with which it cannot be helped any more; with the next one
+ * it can. */
+void attendance_awaits(struct attendance *attendance, uint64_t now);
 
 /* It did, to that use. */
 void attendance_yielded(struct attendance *attendance, enum perch_use use, uint64_t now);

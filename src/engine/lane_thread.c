@@ -75,6 +75,8 @@ static bool help(struct lane *lane, bool *has_helped)
 
 	lane_lock(lane);
 	*has_helped = samehost_assist(lane->samehost, lane->engine->reachable.directory);
+	if (!*has_helped && samehost_is_caller_at_it(lane->samehost))
+		attendance_awaits(&lane->attendance, lane_now());
 	is_quiet = samehost_is_empty(lane->samehost) && !lane->ready;
 	lane_unlock(lane);
 	return is_quiet && !atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&

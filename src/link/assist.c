@@ -69,17 +69,18 @@ static void call(struct assist *assist)
 	atomic_fetch_add_explicit(&assist->board->calls, 1, memory_order_release);
 }
 
-/* What is not so long pays only where the helper is there at once. */
+/* Whoever was called says when he is there, which may be long after his bell was rung. What is not
+ * so long pays only then. */
 static bool is_offered(struct assist *assist, uint64_t bytes)
 {
 	bool is_tried = assist->alone < ALONE || assist->alone % SELDOM == 0;
+	bool is_attended = atomic_load_explicit(&assist->board->is_attended, memory_order_relaxed);
 
 	if (assist->is_waiting)
 		return true;
 	if (bytes < LONG)
-		return is_tried &&
-		       atomic_load_explicit(&assist->board->is_attended, memory_order_relaxed);
-	if (is_tried)
+		return is_tried && is_attended;
+	if (is_tried || is_attended)
 		return true;
 	if (!assist->expecting)
 		return false;

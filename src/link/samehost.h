@@ -131,9 +131,10 @@ bool samehost_assist(struct samehost *samehost, const struct directory *director
 uint64_t samehost_assists(const struct samehost *samehost); /* how often that was */
 
 /* Peers want the lane's thread to do that for a while: until it has answered their calls. Whether
- * one of them called from this core. Who is busy is called less. */
+ * one of them called from this core, or is in the midst of a copy. Who is busy is called less. */
 bool samehost_is_called(const struct samehost *samehost);
 bool samehost_is_called_from(const struct samehost *samehost, int cpu);
+bool samehost_is_caller_at_it(const struct samehost *samehost);
 void samehost_answer_calls(struct samehost *samehost, bool is_busy);
 
 /* Whether the thread looks for that all the time, as peers are told. */

@@ -89,10 +89,15 @@ static unsigned int calls(const struct channel *channel)
 	return atomic_load_explicit(&channel->their_side->board.calls, memory_order_acquire);
 }
 
+static bool is_called(const struct channel *channel)
+{
+	return calls(channel) != channel->answered;
+}
+
 bool samehost_is_called(const struct samehost *samehost)
 {
 	for (uint32_t i = 0; i < samehost->channel_count; i++)
-		if (calls(samehost->channels[i]) != samehost->channels[i]->answered)
+		if (is_called(samehost->channels[i]))
 			return true;
 	return false;
 }
@@ -102,11 +107,26 @@ bool samehost_is_called_from(const struct samehost *samehost, int cpu)
 	for (uint32_t i = 0; i < samehost->channel_count; i++) {
 		const struct channel *channel = samehost->channels[i];
 
-		if (calls(channel) != channel->answered &&
-		    atomic_load_explicit(&channel->their_side->board.caller,
-					 memory_order_relaxed) == cpu)
+		if (is_called(channel) && atomic_load_explicit(&channel->their_side->board.caller,
+							       memory_order_relaxed) == cpu)
 			return true;
 	}
+	return false;
+}
+
+static bool is_reached(const struct channel *channel, unsigned int *hazard)
+{
+	*hazard = atomic_load_explicit(&channel->their_side->hazard, memory_order_acquire);
+	return *hazard % 2;
+}
+
+bool samehost_is_caller_at_it(const struct samehost *samehost)
+{
+	unsigned int hazard;
+
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (is_called(samehost->channels[i]) && is_reached(samehost->channels[i], &hazard))
+			return true;
 	return false;
 }
 
@@ -115,7 +135,7 @@ void samehost_answer_calls(struct samehost *samehost, bool is_busy)
 	for (uint32_t i = 0; i < samehost->channel_count; i++) {
 		struct channel *channel = samehost->channels[i];
 
-		if (is_busy && channel->answered != calls(channel))
+		if (is_busy && is_called(channel))
 			atomic_fetch_add_explicit(&channel->their_side->board.busy, 1,
 						  memory_order_relaxed);
 		channel->answered = calls(channel);
@@ -132,12 +152,6 @@ void samehost_attend(struct samehost *samehost, bool does)
 uint64_t samehost_assists(const struct samehost *samehost)
 {
 	return samehost->assists;
-}
-
-static bool is_reached(const struct channel *channel, unsigned int *hazard)
-{
-	*hazard = atomic_load_explicit(&channel->their_side->hazard, memory_order_acquire);
-	return *hazard % 2;
 }
 
 bool samehost_is_reached(const struct samehost *samehost, uint64_t *number, unsigned int *hazard)

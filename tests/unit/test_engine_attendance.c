@@ -55,6 +55,20 @@ static void it_ends_where_there_is_none(void **state)
 	assert_true(attendance_goes_on(&attendance, now + MS));
 }
 
+/* On a slow machine; and who is stopped in the midst of one is not waited for. */
+static void a_copy_that_one_does_alone_is_waited_for(void **state)
+{
+	for (int i = 0; i < 30; i++) {
+		now += 150 * US;
+		attendance_awaits(&attendance, now);
+		assert_true(attendance_goes_on(&attendance, now));
+	}
+	helps(1, 10 * US);
+	for (uint64_t end = now + 30 * MS; now < end; now += 150 * US)
+		attendance_awaits(&attendance, now);
+	assert_false(attendance_goes_on(&attendance, now));
+}
+
 /* A look elsewhere in between is no new call. */
 static void to_go_on_is_not_to_begin(void **state)
 {
@@ -98,11 +112,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
-	    TEST(it_lasts_as_long_as_there_is_work),
-	    TEST(it_ends_where_there_is_none),
-	    TEST(to_go_on_is_not_to_begin),
-	    TEST(in_a_stream_it_yields_once_a_millisecond),
-	    TEST(in_a_pause_it_yields),
+	    TEST(it_lasts_as_long_as_there_is_work),	    TEST(it_ends_where_there_is_none),
+	    TEST(a_copy_that_one_does_alone_is_waited_for), TEST(to_go_on_is_not_to_begin),
+	    TEST(in_a_stream_it_yields_once_a_millisecond), TEST(in_a_pause_it_yields),
 	    TEST(where_somebody_computes_it_does_not_stay),
 	};
 

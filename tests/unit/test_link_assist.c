@@ -340,6 +340,20 @@ static void who_is_busy_is_called_seldom(void **state)
 	assert_in_range(alone, UINT64_C(1) << 30, UINT64_C(64) << 30);
 }
 
+/* However long after his bell: from when he says that he is there, each is offered. */
+static void who_comes_late_is_not_missed(void **state)
+{
+	uint32_t first = copies_until_called(100), number;
+
+	assert_int_equal(copies_until_called(3 * first), 0);
+	number = assist.number;
+	atomic_store(&board->is_attended, true);
+	for (uint32_t i = 1; i <= 20; i++) {
+		assert_int_equal(part(false, 0, 0, LONG, 0, LONG), REACH_DONE);
+		assert_int_equal(assist.number, number + i);
+	}
+}
+
 /* What is not so long is offered to who is there, and to nobody else. */
 static void what_is_middling_is_for_who_attends(void **state)
 {
@@ -574,6 +588,7 @@ int main(void)
 	    TEST(who_helped_and_does_no_more_is_not_missed),
 	    TEST(who_is_not_there_is_called),
 	    TEST(who_is_busy_is_called_seldom),
+	    TEST(who_comes_late_is_not_missed),
 	    TEST(what_is_middling_is_for_who_attends),
 	    TEST(what_is_claimed_is_waited_for_in_later_calls),
 	    TEST(half_of_it_is_claimed_at_most),
