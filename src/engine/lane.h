@@ -33,6 +33,7 @@
 #include "base/timer.h"
 #include "engine/allowances.h"
 #include "engine/attendance.h"
+#include "engine/calling.h"
 #include "engine/inlet.h"
 #include "engine/latch.h"
 #include "engine/perch.h"
@@ -126,8 +127,7 @@ struct lane {
 	uint32_t posts_polled;	 /* `posts` when a poll last found much */
 	struct reply reply;
 	bool is_awaiting_reply; /* the thread's alone: an ACK waits as long as it lets it */
-	bool is_calling;	/* polls let themselves be called (let_it_call()) */
-	uint32_t vain_calls;	/* in a row, that found nothing; with the most it is given up */
+	struct calling calling;
 	struct timer_queue timers;
 	uint32_t seats;
 	struct udp_link *link;

@@ -17,8 +17,7 @@
 enum {
 	PATIENCE_MAX_NS = 1 << 30,
 	RELIABLE_NS = 1000000000, /* this long a poller, and patience starts anew */
-	VAIN_CALLS_MAX = 8,
-	ATTEND_NS = 250000, /* between looks at sockets */
+	ATTEND_NS = 250000,	  /* between looks at sockets */
 };
 
 /* Until there is news. */
@@ -184,29 +183,27 @@ static void take_over(struct lane *lane, unsigned int polls, bool had_core)
 	}
 	atomic_store(&lane->has_poller, false);
 	if (lane_turn(lane, true) && had_core) {
-		if (!lane->is_calling && lane->vain_calls < VAIN_CALLS_MAX)
-			lane->is_calling = true;
-		else if (lane->patience < PATIENCE_MAX_NS)
+		if (!calling_begin(&lane->calling) && lane->patience < PATIENCE_MAX_NS)
 			lane->patience *= 2;
 	}
 	lane_unlock(lane);
 }
 
-/* The packet for which a poll had let itself be called. The program most likely waits in memory: if
- * it does not answer either, it is no poller any more. */
+/* The packet for which a poll had let itself be called. If the program waits in its memory, and
+ * does not answer either, it is no poller any more. */
 static void take_call(struct lane *lane)
 {
 	struct epoll_event event;
+	bool has_found;
 
 	epoll_wait(lane->call_fd, &event, 1, 0); /* it is for once */
 	lane_lock(lane);
-	if (lane_turn(lane, true)) {
-		lane->vain_calls = 0;
-		if (!lane->is_awaiting_reply)
-			atomic_store(&lane->has_poller, false);
-	} else if (++lane->vain_calls == VAIN_CALLS_MAX) {
-		lane->is_calling = false;
-	}
+	has_found = lane_turn(lane, true) != 0;
+	calling_came(&lane->calling, has_found,
+		     atomic_load_explicit(&lane->polls, memory_order_relaxed),
+		     atomic_load_explicit(&lane->posts, memory_order_relaxed));
+	if (has_found && !lane->is_awaiting_reply)
+		atomic_store(&lane->has_poller, false);
 	lane_unlock(lane);
 }
 
@@ -234,7 +231,7 @@ static void await_reply(struct lane *lane)
 static bool is_wary(const struct lane *lane)
 {
 	return atomic_load_explicit(&lane->patience, memory_order_relaxed) != PATIENCE_NS ||
-	       lane->vain_calls;
+	       lane->calling.vain;
 }
 
 static bool is_reliable(const struct lane *lane)
@@ -272,7 +269,7 @@ static void nap(struct lane *lane)
 			lane_let_it_call(lane); /* what the program waits to see may be among it */
 	} else {
 		lane->patience = PATIENCE_NS;
-		lane->vain_calls = 0;
+		calling_forget(&lane->calling);
 	}
 	lane_unlock(lane);
 }

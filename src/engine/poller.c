@@ -116,7 +116,7 @@ static bool may_answer_later(struct lane *lane, unsigned int received, bool was_
  */
 static bool may_be_last(const struct lane *lane, unsigned int received, const struct cq *cq)
 {
-	return received && lane->is_calling &&
+	return received && lane->calling.is_on &&
 	       (!lane->ready || (!lane->ready->next && !transport_owes(lane->ready->qp))) && cq &&
 	       has_completion(cq) && atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
 }
@@ -125,8 +125,10 @@ void lane_let_it_call(struct lane *lane)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT};
 
-	if (!lane->is_calling || !lane->hot)
+	if (!lane->calling.is_on || !lane->hot)
 		return;
+	calling_let(&lane->calling, atomic_load_explicit(&lane->polls, memory_order_relaxed),
+		    atomic_load_explicit(&lane->posts, memory_order_relaxed));
 	if (epoll_ctl(lane->call_fd, EPOLL_CTL_MOD, lane->hot->fd, &event) < 0 && errno == ENOENT)
 		epoll_ctl(lane->call_fd, EPOLL_CTL_ADD, lane->hot->fd, &event);
 }
