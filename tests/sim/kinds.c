@@ -38,9 +38,9 @@ static int weather(struct pair *pair, struct side *from, struct flying *packet)
 		return 0;
 	if (pair->count && chance(swapped)) {
 		newest = (pair->first + pair->count - 1) % PAIR_PACKETS;
-		last = pair->packets[newest];
-		pair->packets[newest] = *packet;
-		*packet = last;
+		flying_copy(&last, &pair->packets[newest]);
+		flying_copy(&pair->packets[newest], packet);
+		flying_copy(packet, &last);
 	}
 	return chance(twice) ? 2 : 1;
 }
