@@ -12,7 +12,7 @@ enum {
 
 bool calling_begin(struct calling *calling)
 {
-	if (calling->is_on || calling->vain == VAIN_MAX)
+	if (calling->is_on || calling->vain >= VAIN_MAX)
 		return false;
 	calling->is_on = true;
 	return true;
@@ -32,7 +32,7 @@ static bool is_in_memory(const struct calling *calling, uint32_t polls, uint32_t
 void calling_came(struct calling *calling, bool has_found, uint32_t polls, uint32_t posts)
 {
 	if (!has_found) {
-		if (++calling->vain == VAIN_MAX)
+		if (++calling->vain >= VAIN_MAX)
 			calling->is_on = false;
 		return;
 	}

@@ -189,8 +189,8 @@ static void take_over(struct lane *lane, unsigned int polls, bool had_core)
 	lane_unlock(lane);
 }
 
-/* The packet for which a poll had let itself be called. If the program waits in its memory, and
- * does not answer either, it is no poller any more. */
+/* The packet for which a poll had let itself be called. The program most likely waits in memory: if
+ * it does not answer either, it is no poller any more. */
 static void take_call(struct lane *lane)
 {
 	struct epoll_event event;
