@@ -5,7 +5,8 @@
  *
  * Between copies it yields, once a millisecond in a stream of them and more often in a pause: who
  * has use for the core gets it then and not in the midst of a copy, for which the peer would have
- * to wait. Where somebody computes there, it goes back to sleep. Without a clock.
+ * to wait. Where somebody computes there, yield after yield, it goes back to sleep. While others
+ * had its core it has not looked, so that time is none of its patience. Without a clock.
  */
 #ifndef ENGINE_ATTENDANCE_H
 #define ENGINE_ATTENDANCE_H
@@ -17,10 +18,11 @@
 
 /* A thread's. Zeroed at first. */
 struct attendance {
-	uint64_t until, pause, yield_at;
-	uint64_t wait_until; /* at most, for the end of a copy that somebody does alone */
-	bool is_on;
-	bool was_busy; /* its core, and so it ended */
+	uint64_t patience, looked; /* looking in vain that is left; when it did last */
+	uint64_t pause, yield_at;
+	uint64_t wait_until;	  /* at most, for the end of a copy that somebody does alone */
+	bool is_on, was_computed; /* by others, while it yielded last */
+	bool was_busy;		  /* its core, and so it ended */
 };
 
 /* It is called, or goes on after a look elsewhere. */
@@ -37,9 +39,9 @@ void attendance_awaits(struct attendance *attendance, uint64_t now);
 void attendance_yielded(struct attendance *attendance, enum perch_use use, uint64_t now);
 
 /* Whether it is to look again. */
-static inline bool attendance_goes_on(const struct attendance *attendance, uint64_t now)
+static inline bool attendance_goes_on(const struct attendance *attendance)
 {
-	return attendance->is_on && now < attendance->until;
+	return attendance->is_on && attendance->patience > 0;
 }
 
 /* It is over. */

@@ -30,8 +30,8 @@ static void sleep_at_sockets(struct lane *lane)
 	vigil_slept(&lane->vigil, lane_now() - since);
 }
 
-/* Who computes gets the core. True if this left it. */
-static bool give_core(struct lane *lane, uint64_t *took, enum perch_use *use)
+/* Who computes gets the core. True if this left it, but not for that one. */
+static bool give_core(struct lane *lane, int but_for, uint64_t *took, enum perch_use *use)
 {
 	uint64_t since = lane_now(), now;
 
@@ -40,10 +40,7 @@ static bool give_core(struct lane *lane, uint64_t *took, enum perch_use *use)
 	*took = now - since;
 	*use = perch_use(&lane->perch, *took,
 			 perch_is_in_doubt(&lane->perch, *took) && thread_was_preempted());
-	if (!perch_is_to_leave(&lane->perch, now, *use))
-		return false;
-	thread_leave_core();
-	return true;
+	return perch_is_to_leave(&lane->perch, now, *use) && thread_leave_core(but_for);
 }
 
 static void yield_on_vigil(struct lane *lane)
@@ -51,18 +48,23 @@ static void yield_on_vigil(struct lane *lane)
 	enum perch_use use;
 	uint64_t took;
 
-	if (!give_core(lane, &took, &use))
+	if (!give_core(lane, -1, &took, &use))
 		vigil_yielded(&lane->vigil, took, use);
 }
 
 /* ---- called to help ---- */
 
+/* On the core of who copies there is nothing to help with. */
 static void yield_at_attendance(struct lane *lane)
 {
 	enum perch_use use;
 	uint64_t took;
+	int callers;
 
-	if (give_core(lane, &took, &use))
+	lane_lock(lane);
+	callers = samehost_callers_core(lane->samehost);
+	lane_unlock(lane);
+	if (give_core(lane, callers, &took, &use))
 		use = PERCH_UNUSED; /* of the core where it is now nothing is known */
 	attendance_yielded(&lane->attendance, use, lane_now());
 }
@@ -85,14 +87,14 @@ static bool help(struct lane *lane, bool *has_helped)
 /* The kernel likes to wake us where the bell was rung; who copies there will not be helped so. */
 static void begin_attendance(struct lane *lane)
 {
-	bool is_callers;
+	int callers;
 
 	lane_lock(lane);
-	is_callers = samehost_is_called_from(lane->samehost, sched_getcpu());
+	callers = samehost_callers_core(lane->samehost);
 	samehost_attend(lane->samehost, true);
 	lane_unlock(lane);
-	if (is_callers)
-		thread_leave_core();
+	if (callers == sched_getcpu())
+		thread_leave_core(-1);
 	attendance_begin(&lane->attendance, lane_now());
 }
 
@@ -120,13 +122,13 @@ static void attend(struct lane *lane)
 		begin_attendance(lane);
 	now = lane_now();
 	until = now + ATTEND_NS;
-	while (is_quiet && now < until && attendance_goes_on(attendance, now)) {
+	while (is_quiet && now < until && attendance_goes_on(attendance)) {
 		is_quiet = help(lane, &has_helped);
 		now = lane_now();
 		if (attendance_looked(attendance, has_helped, now))
 			yield_at_attendance(lane);
 	}
-	if (!attendance_goes_on(attendance, lane_now()))
+	if (!attendance_goes_on(attendance))
 		end_attendance(lane);
 }
 

@@ -41,17 +41,21 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 	return 0;
 }
 
-void thread_leave_core(void)
+bool thread_leave_core(int but_for)
 {
 	cpu_set_t all, others;
 	int core = sched_getcpu();
 
 	if (core < 0 || sched_getaffinity(0, sizeof(all), &all) < 0)
-		return;
+		return false;
 	others = all;
 	CPU_CLR(core, &others);
-	if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof(others), &others) == 0)
-		sched_setaffinity(0, sizeof(all), &all);
+	if (but_for >= 0)
+		CPU_CLR(but_for, &others);
+	if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof(others), &others) < 0)
+		return false;
+	sched_setaffinity(0, sizeof(all), &all);
+	return true;
 }
 
 bool thread_was_preempted(void)

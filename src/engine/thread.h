@@ -13,8 +13,9 @@
 /* 0 or -errno. */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *data);
 
-/* The calling thread goes to another core, if it may; it may come back. */
-void thread_leave_core(void);
+/* The calling thread goes to another core, but not to that one (-1: any), if it may: whether it
+ * did; it may come back. */
+bool thread_leave_core(int but_for);
 
 /* Whether the calling thread's core was others' since it was asked last, of its own will (a yield)
  * or not. */

@@ -51,6 +51,15 @@ struct work {
 
 _Static_assert(sizeof(struct work) <= ASSIST_WORDS * 8, "fits");
 
+/* For who helps: not there. */
+static void tell_core(struct assist_board *board)
+{
+	int core = sched_getcpu();
+
+	if (atomic_load_explicit(&board->caller, memory_order_relaxed) != core)
+		atomic_store_explicit(&board->caller, core, memory_order_relaxed);
+}
+
 static void call(struct assist *assist)
 {
 	unsigned int busy = atomic_load_explicit(&assist->board->busy, memory_order_relaxed);
@@ -65,7 +74,7 @@ static void call(struct assist *assist)
 	assist->alone_bytes = 0;
 	assist->expecting = CALL_EXPECT;
 	assist->is_calling = true;
-	atomic_store_explicit(&assist->board->caller, sched_getcpu(), memory_order_relaxed);
+	tell_core(assist->board);
 	atomic_fetch_add_explicit(&assist->board->calls, 1, memory_order_release);
 }
 
@@ -194,6 +203,8 @@ static void offer(struct assist *assist, const struct work *work)
 	memcpy(words, work, sizeof(*work));
 	for (int i = 0; i < ASSIST_WORDS; i++)
 		atomic_store_explicit(&board->work[i], words[i], memory_order_relaxed);
+	if (atomic_load_explicit(&board->is_attended, memory_order_relaxed))
+		tell_core(board);
 	assist->number++;
 	atomic_store_explicit(&board->claims, claims_of(assist->number, CHUNKS, 0),
 			      memory_order_release);

@@ -34,7 +34,7 @@ struct assist_board {
 	_Alignas(64) atomic_ulong claims;    /* of the work: number, chunks, next one */
 	_Atomic uint64_t work[ASSIST_WORDS]; /* the initiator's */
 	atomic_uint calls; /* the initiator's, for the other side's thread, which may sleep; */
-	atomic_int caller; /* from this core */
+	atomic_int caller; /* who is on this core */
 	atomic_uint ended; /* the initiator's part of this work is there */
 	/* the helper's: chunks, once it has no more of a work; the work of which one failed; the
 	 * one to which it gave its end */

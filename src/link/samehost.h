@@ -130,10 +130,11 @@ bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t 
 bool samehost_assist(struct samehost *samehost, const struct directory *directory);
 uint64_t samehost_assists(const struct samehost *samehost); /* how often that was */
 
-/* Peers want the lane's thread to do that for a while: until it has answered their calls. Whether
- * one of them called from this core, or is in the midst of a copy. Who is busy is called less. */
+/* Peers want the lane's thread to do that for a while: until it has answered their calls. On which
+ * core one of them is (-1: not known); whether one is in the midst of a copy. Who is busy is called
+ * less. */
 bool samehost_is_called(const struct samehost *samehost);
-bool samehost_is_called_from(const struct samehost *samehost, int cpu);
+int samehost_callers_core(const struct samehost *samehost);
 bool samehost_is_caller_at_it(const struct samehost *samehost);
 void samehost_answer_calls(struct samehost *samehost, bool is_busy);
 

@@ -102,16 +102,13 @@ bool samehost_is_called(const struct samehost *samehost)
 	return false;
 }
 
-bool samehost_is_called_from(const struct samehost *samehost, int cpu)
+int samehost_callers_core(const struct samehost *samehost)
 {
-	for (uint32_t i = 0; i < samehost->channel_count; i++) {
-		const struct channel *channel = samehost->channels[i];
-
-		if (is_called(channel) && atomic_load_explicit(&channel->their_side->board.caller,
-							       memory_order_relaxed) == cpu)
-			return true;
-	}
-	return false;
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		if (is_called(samehost->channels[i]))
+			return atomic_load_explicit(
+			    &samehost->channels[i]->their_side->board.caller, memory_order_relaxed);
+	return -1;
 }
 
 static bool is_reached(const struct channel *channel, unsigned int *hazard)

@@ -181,7 +181,7 @@ static void who_leaves_is_elsewhere_and_may_come_back(void **state)
 	for (int i = 0; i < 20; i++) {
 		int core = sched_getcpu();
 
-		thread_leave_core();
+		assert_true(thread_leave_core(-1) || CPU_COUNT(&before) == 1);
 		elsewhere += sched_getcpu() != core;
 		assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
 		assert_true(CPU_EQUAL(&before, &after));
@@ -198,9 +198,31 @@ static void from_the_only_core_nobody_leaves(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-	thread_leave_core();
+	assert_false(thread_leave_core(-1));
 	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
 	assert_true(CPU_EQUAL(&one, &after));
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+/* It may have this core and one more, and that is the one that it is not to go to. */
+static void to_a_core_that_is_excepted_nobody_leaves(void **state)
+{
+	cpu_set_t before, two, after;
+	int core = sched_getcpu(), other = 0, refused = 0;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	while (other < CPU_SETSIZE && (other == core || !CPU_ISSET(other, &before)))
+		other++;
+	CPU_ZERO(&two);
+	CPU_SET(core, &two);
+	if (other < CPU_SETSIZE)
+		CPU_SET(other, &two);
+	assert_int_equal(sched_setaffinity(0, sizeof(two), &two), 0);
+	for (int i = 0; i < 20; i++) /* (the kernel may move it in between) */
+		refused += !thread_leave_core(sched_getcpu() == core ? other : core);
+	assert_in_range(refused, 10, 20);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&two, &after));
 	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
@@ -220,6 +242,7 @@ int main(void)
 	    cmocka_unit_test(with_who_polls_it_stays_for_two_milliseconds),
 	    cmocka_unit_test(who_leaves_is_elsewhere_and_may_come_back),
 	    cmocka_unit_test(from_the_only_core_nobody_leaves),
+	    cmocka_unit_test(to_a_core_that_is_excepted_nobody_leaves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
