@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -374,6 +375,26 @@ static void what_is_middling_is_for_who_attends(void **state)
 	assert_int_equal(assist.number, number + 100);
 }
 
+/* Who attends keeps away from its core, wherever that is by now. */
+static void who_copies_tells_who_attends_its_core(void **state)
+{
+	cpu_set_t all, one;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	atomic_store(&board->caller, -1);
+	atomic_store(&board->is_attended, true);
+	for (int core = 0; core < CPU_SETSIZE; core++) {
+		if (!CPU_ISSET(core, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(core, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+		assert_int_equal(part(false, 0, 0, LONG, 0, LONG), REACH_DONE);
+		assert_int_equal(atomic_load(&board->caller), core);
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 /* ---- a helper who takes its time ---- */
 
 static atomic_bool is_claimed;
@@ -590,6 +611,7 @@ int main(void)
 	    TEST(who_is_busy_is_called_seldom),
 	    TEST(who_comes_late_is_not_missed),
 	    TEST(what_is_middling_is_for_who_attends),
+	    TEST(who_copies_tells_who_attends_its_core),
 	    TEST(what_is_claimed_is_waited_for_in_later_calls),
 	    TEST(half_of_it_is_claimed_at_most),
 	    TEST(what_the_helper_could_not_copy_is_refused),
