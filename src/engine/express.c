@@ -539,7 +539,8 @@ static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 	bool has_more = false;
 
 	if (!lane->spared || lane->ready || lane->flush_at != UINT64_MAX ||
-	    lane->late_count > LATE_MAX || turn_is_overdue(&lane->turn))
+	    lane->late_count > LATE_MAX || turn_is_overdue(&lane->turn) ||
+	    samehost_is_asked_again(lane->samehost))
 		return false;
 	lane->is_telling_later = true;
 	count = samehost_is_empty(lane->samehost) ? 0 : take_plain(lane, taking, &has_more);

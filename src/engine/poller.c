@@ -20,7 +20,8 @@ enum {
 	GAP_NS = 10000,		   /* between two polls: someone has more to do than to poll */
 	PREEMPTED_MAX_NS = NAP_NS, /* longer, and the lane's thread has taken over */
 	FEW_PACKETS = 3,	   /* a message, the ACK of ours */
-	LOOK_BYTES = 512 << 10,	   /* copied, 25 to 50 us, between two looks */
+	LOOK_BYTES = 512 << 10,	   /* copied, 25 to 50 us, between two looks at a socket */
+	LOOK_BYTES_AT_NONE = 4 * LOOK_BYTES, /* where nothing has come by one yet */
 };
 
 /*
@@ -149,6 +150,8 @@ bool lane_poll(struct lane *lane, struct cq *cq, unsigned int *spent)
 	was_ready = lane->ready;
 	count = intake_look(lane, now, spent);
 	took_long = samehost_assist(lane->samehost, lane->engine->reachable.directory);
+	if (took_long)
+		lane_spare(lane);
 	lane->is_answering_later = may_answer_later(lane, count, was_ready, cq);
 	if (may_be_last(lane, count, cq))
 		lane_let_it_call(lane);
@@ -166,7 +169,7 @@ void lane_look_too(struct lane *lane, uint64_t began)
 
 	note_poll(lane, began);
 	lane->unlooked += lane->copied;
-	if (lane->unlooked < LOOK_BYTES)
+	if (lane->unlooked < (lane->hot ? LOOK_BYTES : LOOK_BYTES_AT_NONE))
 		return;
 	lane->unlooked = 0;
 	intake_look(lane, lane_now(), &spent);

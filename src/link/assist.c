@@ -19,8 +19,13 @@ enum {
 	LONG = 192 << 10,
 	FIRST_MIN = 64 << 10, /* of the chunks, which are three */
 	FIRST_PART = 8,
-	FIRST_OF_SHORT = 4, /* eighths, and all else is the second */
 	CHUNKS = 3,
+	FIRST = 1, /* bits for them */
+	SECOND = 2,
+	THIRD = 4,
+	PARTS = 64,    /* in which shares are counted: */
+	MORE_MAX = 16, /* for who helps */
+	MORE_MIN = -7, /* and he, if he comes late, has no more than half either */
 	PAGE = 4096,
 	TAIL = 64, /* of a WRITE, where the rest was done by two */
 	TAIL_END = 8,
@@ -32,6 +37,7 @@ enum {
 	SPINS = 64,
 	SPIN_NS = 20000,       /* then others may run */
 	PATIENCE_NS = 1000000, /* in one call */
+	END_NS = 5000,	       /* in which the initiator should have done its part, too */
 };
 
 /* Bytes copied alone, until the other side's thread is called: at first, and at most. Half a second
@@ -46,7 +52,8 @@ struct work {
 	uint64_t bytes;
 	uint64_t second, third; /* chunk: where it begins */
 	uint64_t is_read;
-	uint64_t tail; /* bytes behind all that, which are to be stored last */
+	uint64_t tail; /* bytes behind all that, which are to be stored last: */
+	char end[TAIL];
 };
 
 _Static_assert(sizeof(struct work) <= ASSIST_WORDS * 8, "fits");
@@ -112,22 +119,37 @@ bool assist_is_for(struct assist *assist, const struct reach_op *op)
 	return false;
 }
 
-/*
- * The first is short: while it is copied the helper comes by. The second is half of all, the third
- * what the first and half leave. So each of the two has half, by one call or two; each call looks
- * up the pages anew. What is not so long has no third, and a first as long as it takes to come by
- * and to copy the second.
- */
-static void divide(struct work *work)
+static bool is_long(const struct work *work)
 {
+	return work->bytes >= LONG;
+}
+
+static int8_t *more_for(struct assist *assist, const struct work *work)
+{
+	return &assist->more[(work->is_read ? 2 : 0) + is_long(work)];
+}
+
+/*
+ * The first is short: while it is copied the helper comes by. The second is the helper's, half of
+ * all at first, the third what they leave. So each of the two has its share by one call or two;
+ * each call looks up the pages anew. What is not so long has no third, and a first as long as it
+ * takes to come by and to copy the second.
+ */
+static void divide(struct work *work, int more)
+{
+	uint64_t helpers = work->bytes * (uint64_t)(PARTS / 2 + more) / PARTS / PAGE * PAGE;
+
+	if (!is_long(work)) {
+		work->second = (work->bytes - helpers) / PAGE * PAGE;
+		work->third = work->bytes;
+		return;
+	}
 	work->second = work->bytes / FIRST_PART / PAGE * PAGE;
 	if (work->second < FIRST_MIN)
 		work->second = FIRST_MIN;
-	work->third = work->second + work->bytes / 2 / PAGE * PAGE;
-	if (work->bytes >= LONG)
-		return;
-	work->second = work->bytes * FIRST_OF_SHORT / 8 / PAGE * PAGE;
-	work->third = work->bytes;
+	work->third = work->second + helpers;
+	if (work->third > work->bytes)
+		work->third = work->bytes;
 }
 
 /* Where it begins, and the one before it ends. */
@@ -148,11 +170,6 @@ static uint64_t start_of(const struct work *work, uint32_t chunk)
 static uint64_t bytes_of(const struct work *work, uint32_t chunk)
 {
 	return start_of(work, chunk + 1) - start_of(work, chunk);
-}
-
-static bool has_tail(const struct work *work, uint32_t chunk)
-{
-	return work->tail && bytes_of(work, chunk) && start_of(work, chunk + 1) == work->bytes;
 }
 
 static uint64_t claims_of(uint32_t number, uint32_t chunks, uint32_t next)
@@ -227,6 +244,7 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 {
 	uint32_t own = 0, chunk;
 
+	assist->own = 0;
 	while (claim(assist->board, assist->number, own == 1 && assist->alone, &chunk)) {
 		uint64_t start = start_of(work, chunk), left;
 		bool is_rest = chunk == 1 && own == 1 && assist->alone;
@@ -235,6 +253,7 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 		if (assist->has_failed)
 			break;
 		own = is_rest ? CHUNKS : own + 1;
+		assist->own |= 1U << chunk;
 		assist->owes_tail &= !is_rest;
 		left = is_rest ? op->bytes - start : bytes_of(work, chunk);
 		assist->has_failed =
@@ -275,6 +294,39 @@ static bool await(const struct assist *assist)
 	return true;
 }
 
+/* By the helper, of the work that it is at the end of. */
+static bool is_told(const struct assist *assist, const atomic_uint *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed) == assist->number;
+}
+
+/* What is not so long has a third as well, of no bytes: anybody's. */
+static bool has_helper_second(const struct assist *assist, const struct work *work)
+{
+	return assist->own & FIRST && !(assist->own & SECOND) &&
+	       (!is_long(work) || assist->own & THIRD);
+}
+
+/* Only where it came in time. */
+static void learn_share(struct assist *assist, const struct work *work)
+{
+	int8_t *more = more_for(assist, work);
+
+	if (!has_helper_second(assist, work))
+		return;
+	if (!is_told(assist, &assist->board->copied))
+		*more -= *more > MORE_MIN;
+	else
+		*more += *more < MORE_MAX;
+}
+
+static bool load_end(struct work *work)
+{
+	const char *from = (const char *)(uintptr_t)(work->address + work->bytes);
+
+	return memory_load(work->end, from, TAIL) == 0;
+}
+
 static void begin(struct assist *assist, struct reach *reach,
 		  const struct directory_question *question, const struct reach_op *op,
 		  uint64_t place)
@@ -289,12 +341,16 @@ static void begin(struct assist *assist, struct reach *reach,
 	    .tail = ends ? TAIL : 0,
 	};
 
-	divide(&work);
-	assist->has_failed = false;
+	divide(&work, *more_for(assist, &work));
+	assist->has_failed = ends && !load_end(&work);
 	assist->owes_tail = ends;
+	assist->helped = 0;
 	assist->done_then = atomic_load_explicit(&assist->board->done, memory_order_relaxed);
-	offer(assist, &work);
-	work_off(assist, reach, &work, op, place);
+	if (!assist->has_failed) {
+		offer(assist, &work);
+		work_off(assist, reach, &work, op, place);
+		learn_share(assist, &work);
+	}
 	if (!assist->has_failed)
 		atomic_store_explicit(&assist->board->ended, assist->number, memory_order_release);
 	assist->done_then += assist->helped;
@@ -302,12 +358,6 @@ static void begin(struct assist *assist, struct reach *reach,
 	assist->addr = question->addr;
 	assist->offset = op->offset;
 	assist->bytes = op->bytes;
-}
-
-/* By the helper, of the work that it is at the end of. */
-static bool is_told(const struct assist *assist, const atomic_uint *word)
-{
-	return atomic_load_explicit(word, memory_order_relaxed) == assist->number;
 }
 
 static bool is_same(const struct assist *assist, const struct directory_question *question,
@@ -358,37 +408,42 @@ static bool is_sensible(const struct work *work)
 		    : question->need == IBV_ACCESS_REMOTE_WRITE);
 }
 
-/* A chunk, and what is behind the last one of a WRITE: that is only kept. */
-static bool help_copy(struct reach *reach, const struct work *work, uint32_t chunk, char *place,
-		      char tail[TAIL])
+static bool help_copy(struct reach *reach, const struct work *work, uint32_t chunk, char *place)
 {
-	uint64_t start = start_of(work, chunk), bytes = bytes_of(work, chunk);
-	struct iovec pieces[] = {{place + start, bytes}, {tail, TAIL}};
-	struct reach_op op = {
-	    .is_read = true,
-	    .length = bytes + TAIL,
-	    .bytes = bytes + TAIL,
-	    .pieces = pieces,
-	    .count = 2,
-	};
+	uint64_t start = start_of(work, chunk);
 
-	if (!has_tail(work, chunk))
-		return copy(reach, !work->is_read, place + start, work->address + start, bytes,
-			    false);
-	return reach_copy(reach, &op, work->address + start);
+	return chunk < CHUNKS && copy(reach, !work->is_read, place + start, work->address + start,
+				      bytes_of(work, chunk), false);
 }
 
-/* If all else is there already, nobody else has to. */
-static void end(struct assist_board *board, uint32_t number, char *place, const char *tail)
+/* The initiator's part takes as long as ours, or nearly. */
+static bool await_end(const struct assist_board *board, uint32_t number)
+{
+	uint64_t until = 0;
+
+	for (int i = 0; atomic_load_explicit(&board->ended, memory_order_acquire) != number; i++) {
+		uint64_t now;
+
+		if (i % SPINS)
+			continue;
+		now = clock_ns();
+		if (!until)
+			until = now + END_NS;
+		if (now > until)
+			return false;
+	}
+	return true;
+}
+
+/* All else is there already. */
+static void store_end(struct assist_board *board, uint32_t number, char *place, const char *end)
 {
 	const uint64_t body = TAIL - TAIL_END;
 
-	if (atomic_load_explicit(&board->ended, memory_order_acquire) != number)
-		return;
-	if (memory_store(place, tail, body) < 0)
+	if (memory_store(place, end, body) < 0)
 		return;
 	atomic_thread_fence(memory_order_release);
-	if (memory_store(place + body, tail + body, TAIL_END) == 0)
+	if (memory_store(place + body, end + body, TAIL_END) == 0)
 		atomic_store_explicit(&board->tailed, number, memory_order_relaxed);
 }
 
@@ -396,18 +451,18 @@ static void help_with(struct assist_board *board, const struct work *work, struc
 		      uint32_t number, char *place)
 {
 	uint32_t chunk, count = 0;
-	bool is_done = true, knows_tail = false;
-	char tail[TAIL];
+	bool is_done = true;
 
 	while (is_done && claim(board, number, 0, &chunk)) {
 		count++;
-		is_done = chunk < CHUNKS && help_copy(reach, work, chunk, place, tail);
-		knows_tail |= is_done && has_tail(work, chunk);
+		is_done = help_copy(reach, work, chunk, place);
 	}
-	if (!is_done)
-		atomic_store_explicit(&board->failure, number, memory_order_relaxed);
-	else if (knows_tail)
-		end(board, number, place + work->bytes, tail);
+	if (!count)
+		return;
+	atomic_store_explicit(is_done ? &board->copied : &board->failure, number,
+			      memory_order_relaxed);
+	if (is_done && work->tail && await_end(board, number))
+		store_end(board, number, place + work->bytes, work->end);
 	atomic_fetch_add_explicit(&board->done, count, memory_order_release);
 }
 

@@ -5,8 +5,11 @@
  * as well and copies them the opposite way. Each chunk is claimed once. So nobody waits for one who
  * does not come by, and who is slow gets little to do.
  *
- * The end of a WRITE is stored when all else is there, as programs wait for it: by the helper, if
- * it is the last and has the end, and by the initiator otherwise.
+ * How much of it the helper has is learnt: who of the two was there first has more of the next one.
+ * Cores need not be equally fast.
+ *
+ * The end of a WRITE is stored when all else is there, as programs wait for it: by the helper, in
+ * whose memory it is, if the initiator is not much later, and by the initiator otherwise.
  *
  * Where the other side's program does not poll, its lane's thread is called when a stream of them
  * has been copied alone for a while: it comes by then for as long as the stream goes on. Calls that
@@ -27,7 +30,7 @@
 
 struct reach;
 
-enum { ASSIST_WORDS = 16 };
+enum { ASSIST_WORDS = 24, ASSIST_KINDS = 4 };
 
 /* In shared memory, one for each direction; zeroed there is no work. */
 struct assist_board {
@@ -37,8 +40,8 @@ struct assist_board {
 	atomic_int caller; /* who is on this core */
 	atomic_uint ended; /* the initiator's part of this work is there */
 	/* the helper's: chunks, once it has no more of a work; the work of which one failed; the
-	 * one to which it gave its end */
-	_Alignas(64) atomic_uint done, failure, tailed;
+	 * one of which it has copied its part; the one to which it gave its end */
+	_Alignas(64) atomic_uint done, failure, copied, tailed;
 	atomic_bool is_attended; /* the helper does nothing else */
 	atomic_uint busy;	 /* how often it left off since others use its core */
 };
@@ -46,14 +49,17 @@ struct assist_board {
 /* The initiator's. */
 struct assist {
 	struct assist_board *board;
-	uint32_t number;    /* of the last work */
-	bool is_waiting;    /* for the helper, which had not come to an end when last seen */
-	bool has_failed;    /* on our side */
-	bool owes_tail;	    /* unless the helper stored it */
-	uint32_t done_then; /* `done`, when the helper will have come to the end */
-	uint32_t helped;    /* chunks */
-	uint32_t alone;	    /* works in a row that nobody helped with, or was asked to */
-	uint32_t together;  /* since the last call, works that somebody helped with */
+	uint32_t number;	   /* of the last work */
+	bool is_waiting;	   /* for the helper, which had not come to an end when last seen */
+	bool has_failed;	   /* on our side */
+	bool owes_tail;		   /* unless the helper stored it */
+	uint32_t done_then;	   /* `done`, when the helper will have come to the end */
+	uint32_t helped;	   /* chunks */
+	uint32_t own;		   /* chunks, a bit each */
+	int8_t more[ASSIST_KINDS]; /* 64ths that the helper has beyond half, READ or not, long or
+				    * not */
+	uint32_t alone;		   /* works in a row that nobody helped with, or was asked to */
+	uint32_t together;	   /* since the last call, works that somebody helped with */
 	uint64_t alone_bytes, call_at; /* so many, and the other side's thread is called */
 	uint32_t busy;		       /* as the board said at the last call */
 	uint32_t expecting;	       /* works to be offered, as it may be on its way */

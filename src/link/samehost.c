@@ -719,6 +719,8 @@ void samehost_remove(struct samehost *samehost, struct channel *channel)
 		}
 	if (samehost->reserved == channel)
 		samehost->reserved = NULL;
+	if (samehost->helped == channel)
+		samehost->helped = NULL;
 	samehost->changes++;
 }
 

@@ -128,7 +128,8 @@ bool samehost_is_common(const struct samehost *samehost, uint32_t qpn, uint32_t 
 /* For who polls: does its share of what other processes copy from or to our memory, as our
  * directory allows (assist.h). */
 bool samehost_assist(struct samehost *samehost, const struct directory *directory);
-uint64_t samehost_assists(const struct samehost *samehost); /* how often that was */
+uint64_t samehost_assists(const struct samehost *samehost);    /* how often that was */
+bool samehost_is_asked_again(const struct samehost *samehost); /* by who was helped last */
 
 /* Peers want the lane's thread to do that for a while: until it has answered their calls. On which
  * core one of them is (-1: not known); whether one is in the midst of a copy. Who is busy is called

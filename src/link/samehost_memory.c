@@ -76,12 +76,21 @@ bool samehost_assist(struct samehost *samehost, const struct directory *director
 	for (uint32_t i = 0; i < samehost->channel_count; i++) {
 		struct channel *channel = samehost->channels[i];
 
-		if (assist_is_wanted(&channel->their_side->board) && channel->reach && directory)
-			did |= assist_help(&channel->their_side->board, channel->reach,
-					   &channel->side->hazard, directory);
+		if (!assist_is_wanted(&channel->their_side->board) || !channel->reach ||
+		    !directory ||
+		    !assist_help(&channel->their_side->board, channel->reach,
+				 &channel->side->hazard, directory))
+			continue;
+		samehost->helped = channel;
+		did = true;
 	}
 	samehost->assists += did;
 	return did;
+}
+
+bool samehost_is_asked_again(const struct samehost *samehost)
+{
+	return samehost->helped && assist_is_wanted(&samehost->helped->their_side->board);
 }
 
 static unsigned int calls(const struct channel *channel)

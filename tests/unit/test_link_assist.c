@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "faults.h"
 #include "link/assist.h"
 #include "link/reach.h"
 
@@ -492,6 +493,7 @@ static void who_is_gone_is_not_waited_for(void **state)
 struct work {
 	struct directory_question question;
 	uint64_t address, offset, bytes, second, third, is_read, tail;
+	char end[64];
 };
 
 static bool helps_with(const struct work *work, uint32_t chunks)
@@ -562,8 +564,7 @@ static void the_helper_does_nothing_that_it_may_not(void **state)
 	assert_untouched();
 }
 
-/* Of what is written: the helper alone knows whether it is the last one. */
-static void the_end_is_stored_when_all_else_is_there(void **state)
+static struct work with_an_end(void)
 {
 	struct work work = {
 	    .question = question_of(false, 0, LONG),
@@ -575,6 +576,22 @@ static void the_end_is_stored_when_all_else_is_there(void **state)
 	};
 
 	fill(own, 1);
+	memcpy(work.end, own + LONG - 64, 64);
+	return work;
+}
+
+static void assert_the_end_is_stored(void)
+{
+	assert_memory_equal(theirs + MARGIN, own, LONG);
+	assert_int_equal(theirs[MARGIN + LONG], 0x77);
+	assert_int_equal(atomic_load(&board->tailed), atomic_load(&board->ended));
+}
+
+/* Of what is written: the helper alone knows whether it is the last one. */
+static void the_end_is_stored_when_all_else_is_there(void **state)
+{
+	struct work work = with_an_end();
+
 	assert_true(helps_with(&work, 3));
 	assert_memory_equal(theirs + MARGIN, own, LONG - 64);
 	for (int i = 0; i < 64; i++)
@@ -582,10 +599,116 @@ static void the_end_is_stored_when_all_else_is_there(void **state)
 	assert_int_equal(atomic_load(&board->tailed), 0);
 	atomic_store(&board->ended, (uint32_t)(atomic_load(&board->claims) >> 32) + 1);
 	assert_true(helps_with(&work, 3));
-	assert_memory_equal(theirs + MARGIN, own, LONG);
-	assert_int_equal(theirs[MARGIN + LONG], 0x77);
-	assert_int_equal(atomic_load(&board->tailed), atomic_load(&board->ended));
+	assert_the_end_is_stored();
 }
+
+/* As an initiator that has as much to do as the helper. */
+static void *end_when_copied(void *unused)
+{
+	while (!atomic_load(&is_over))
+		atomic_store(&board->ended, atomic_load(&board->copied));
+	return unused;
+}
+
+/* It takes microseconds at most, but for a core that is another's. On one core there is none. */
+static void the_helper_waits_a_little_for_the_initiator_to_end(void **state)
+{
+	struct work work = with_an_end();
+	pthread_t initiator;
+	cpu_set_t cores;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(cores), &cores), 0);
+	if (CPU_COUNT(&cores) < 2)
+		skip();
+	atomic_store(&is_over, false);
+	assert_int_equal(pthread_create(&initiator, NULL, end_when_copied, NULL), 0);
+	while (!atomic_load(&board->tailed))
+		assert_true(helps_with(&work, 3));
+	atomic_store(&is_over, true);
+	pthread_join(initiator, NULL);
+	assert_the_end_is_stored();
+}
+
+/* ---- shares ---- */
+
+static atomic_bool is_fast; /* the helper */
+
+/* A helper that has the second chunk of each work, and is there before the initiator or behind. */
+static void *take_second(void *unused)
+{
+	while (!atomic_load(&is_over)) {
+		uint64_t claims = atomic_load(&board->claims);
+		uint32_t number = (uint32_t)(claims >> 32);
+
+		if ((uint16_t)claims != 1 || (uint16_t)(claims >> 16) != 3 ||
+		    !atomic_compare_exchange_strong(&board->claims, &claims, claims + 1)) {
+			sched_yield();
+			continue;
+		}
+		if (atomic_load(&is_fast))
+			atomic_store(&board->copied, number);
+		while (!atomic_load(&is_fast) && atomic_load(&board->claims) >> 16 == claims >> 16)
+			sched_yield();
+		atomic_fetch_add(&board->done, 1);
+	}
+	return unused;
+}
+
+/* Of its part, after so many of which it had it: in 64ths of all. */
+static uint32_t helpers_part(uint64_t length, bool is_helper_fast, uint32_t works)
+{
+	uint64_t words[ASSIST_WORDS];
+	struct work work;
+	pthread_t helper;
+
+	atomic_store(&is_over, false);
+	atomic_store(&is_fast, is_helper_fast);
+	assert_int_equal(pthread_create(&helper, NULL, take_second, NULL), 0);
+	for (uint32_t had = 0; had < works; had += assist.helped == 1) {
+		assist.alone = 0; /* as if each had been helped with */
+		assert_int_not_equal(part(true, 0, 0, length, 0, length), REACH_REFUSED);
+		while (assist.is_waiting)
+			part(true, 0, 0, length, 0, length);
+	}
+	atomic_store(&is_over, true);
+	pthread_join(helper, NULL);
+	for (int i = 0; i < ASSIST_WORDS; i++)
+		words[i] = atomic_load(&board->work[i]);
+	memcpy(&work, words, sizeof(work));
+	assert_true(work.second <= work.third && work.third <= work.bytes);
+	return (uint32_t)((work.third - work.second) * 64 / length);
+}
+
+/* Each way by degrees, and never all. */
+static void who_is_faster_has_more_of_the_next(void **state)
+{
+	static const uint64_t lengths[] = {MIB, 196608, 65536};
+
+	atomic_store(&board->is_attended, true);
+	for (int i = 0; i < 3; i++) {
+		memset(assist.more, 0, sizeof(assist.more));
+		assert_in_range(helpers_part(lengths[i], true, 1), 30, 33);
+		assert_in_range(helpers_part(lengths[i], true, 5), 30, 40);
+		assert_in_range(helpers_part(lengths[i], false, 30), 20, 25);
+		assert_in_range(helpers_part(lengths[i], true, 30), 40, 48);
+	}
+}
+
+#ifdef FAULTS_ARE_FOUND
+/* What cannot be read is nobody's to help with. */
+static void an_end_that_is_not_there_is_refused(void **state)
+{
+	char *end = own + MARGIN + MIB;
+
+	guard_faults();
+	assert_int_equal(mprotect(end - 4096, 4096, PROT_NONE), 0);
+	assert_int_equal(part(false, 0, 0, MIB, 0, MIB), REACH_REFUSED);
+	assert_false(assist_is_wanted(board));
+	assert_int_equal(atomic_load(&hazard) % 2, 0);
+	assert_int_equal(mprotect(end - 4096, 4096, PROT_READ | PROT_WRITE), 0);
+	transfer(false, 0, 0, MIB, 1);
+}
+#endif
 
 static void the_initiator_survives_a_board_of_nonsense(void **state)
 {
@@ -618,6 +741,11 @@ int main(void)
 	    TEST(who_is_gone_is_not_waited_for),
 	    TEST(the_helper_does_nothing_that_it_may_not),
 	    TEST(the_end_is_stored_when_all_else_is_there),
+	    TEST(the_helper_waits_a_little_for_the_initiator_to_end),
+	    TEST(who_is_faster_has_more_of_the_next),
+#ifdef FAULTS_ARE_FOUND
+	    TEST(an_end_that_is_not_there_is_refused),
+#endif
 	    TEST(the_initiator_survives_a_board_of_nonsense),
 	};
 
