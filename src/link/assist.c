@@ -19,13 +19,14 @@ enum {
 	LONG = 192 << 10,
 	FIRST_MIN = 64 << 10, /* of the chunks, which are three */
 	FIRST_PART = 8,
-	CHUNKS = 3,
-	FIRST = 1, /* bits for them */
+	CHUNKS = 3, /* at most */
+	FIRST = 1,  /* bits for them */
 	SECOND = 2,
 	THIRD = 4,
 	PARTS = 64,    /* in which shares are counted: */
 	MORE_MAX = 16, /* for who helps */
 	MORE_MIN = -7, /* and he, if he comes late, has no more than half either */
+	IN_TIME = 8,   /* works in a row: then it will be with the next one */
 	PAGE = 4096,
 	TAIL = 64, /* of a WRITE, where the rest was done by two */
 	TAIL_END = 8,
@@ -131,15 +132,15 @@ static int8_t *more_for(struct assist *assist, const struct work *work)
 
 /*
  * The first is short: while it is copied the helper comes by. The second is the helper's, half of
- * all at first, the third what they leave. So each of the two has its share by one call or two;
- * each call looks up the pages anew. What is not so long has no third, and a first as long as it
- * takes to come by and to copy the second.
+ * all at first, the third what they leave: so he who comes late finds something. Each of the two
+ * has its share by one call or two, and each call looks up the pages anew. What is not so long, or
+ * for a helper who comes in time, has no third, but a first that takes as long as the second.
  */
-static void divide(struct work *work, int more)
+static void divide(struct work *work, int more, bool is_in_time)
 {
 	uint64_t helpers = work->bytes * (uint64_t)(PARTS / 2 + more) / PARTS / PAGE * PAGE;
 
-	if (!is_long(work)) {
+	if (!is_long(work) || is_in_time) {
 		work->second = (work->bytes - helpers) / PAGE * PAGE;
 		work->third = work->bytes;
 		return;
@@ -150,6 +151,11 @@ static void divide(struct work *work, int more)
 	work->third = work->second + helpers;
 	if (work->third > work->bytes)
 		work->third = work->bytes;
+}
+
+static uint32_t chunks_of(const struct work *work)
+{
+	return work->third < work->bytes ? CHUNKS : CHUNKS - 1;
 }
 
 /* Where it begins, and the one before it ends. */
@@ -223,7 +229,7 @@ static void offer(struct assist *assist, const struct work *work)
 	if (atomic_load_explicit(&board->is_attended, memory_order_relaxed))
 		tell_core(board);
 	assist->number++;
-	atomic_store_explicit(&board->claims, claims_of(assist->number, CHUNKS, 0),
+	atomic_store_explicit(&board->claims, claims_of(assist->number, chunks_of(work), 0),
 			      memory_order_release);
 }
 
@@ -252,7 +258,7 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 		assist->has_failed = chunk >= CHUNKS; /* somebody wrote nonsense there */
 		if (assist->has_failed)
 			break;
-		own = is_rest ? CHUNKS : own + 1;
+		own = is_rest ? chunks_of(work) : own + 1;
 		assist->own |= 1U << chunk;
 		assist->owes_tail &= !is_rest;
 		left = is_rest ? op->bytes - start : bytes_of(work, chunk);
@@ -300,24 +306,25 @@ static bool is_told(const struct assist *assist, const atomic_uint *word)
 	return atomic_load_explicit(word, memory_order_relaxed) == assist->number;
 }
 
-/* What is not so long has a third as well, of no bytes: anybody's. */
+/* It came in time. */
 static bool has_helper_second(const struct assist *assist, const struct work *work)
 {
-	return assist->own & FIRST && !(assist->own & SECOND) &&
-	       (!is_long(work) || assist->own & THIRD);
+	return assist->own == (chunks_of(work) == CHUNKS ? FIRST | THIRD : FIRST);
 }
 
-/* Only where it came in time. */
-static void learn_share(struct assist *assist, const struct work *work)
+static void learn(struct assist *assist, const struct work *work)
 {
 	int8_t *more = more_for(assist, work);
 
-	if (!has_helper_second(assist, work))
+	if (assist->own & SECOND)
+		assist->in_time = 0;
+	if (!has_helper_second(assist, work) || assist->helped != 1)
 		return;
-	if (!is_told(assist, &assist->board->copied))
-		*more -= *more > MORE_MIN;
-	else
+	assist->in_time += assist->in_time < IN_TIME;
+	if (is_told(assist, &assist->board->copied))
 		*more += *more < MORE_MAX;
+	else
+		*more -= *more > MORE_MIN;
 }
 
 static bool load_end(struct work *work)
@@ -341,7 +348,7 @@ static void begin(struct assist *assist, struct reach *reach,
 	    .tail = ends ? TAIL : 0,
 	};
 
-	divide(&work, *more_for(assist, &work));
+	divide(&work, *more_for(assist, &work), assist->in_time >= IN_TIME);
 	assist->has_failed = ends && !load_end(&work);
 	assist->owes_tail = ends;
 	assist->helped = 0;
@@ -349,7 +356,7 @@ static void begin(struct assist *assist, struct reach *reach,
 	if (!assist->has_failed) {
 		offer(assist, &work);
 		work_off(assist, reach, &work, op, place);
-		learn_share(assist, &work);
+		learn(assist, &work);
 	}
 	if (!assist->has_failed)
 		atomic_store_explicit(&assist->board->ended, assist->number, memory_order_release);

@@ -58,6 +58,7 @@ struct assist {
 	uint32_t own;		   /* chunks, a bit each */
 	int8_t more[ASSIST_KINDS]; /* 64ths that the helper has beyond half, READ or not, long or
 				    * not */
+	uint32_t in_time;	   /* works in a row with which it was helped from early on */
 	uint32_t alone;		   /* works in a row that nobody helped with, or was asked to */
 	uint32_t together;	   /* since the last call, works that somebody helped with */
 	uint64_t alone_bytes, call_at; /* so many, and the other side's thread is called */
