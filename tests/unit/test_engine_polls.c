@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -220,6 +221,57 @@ static void the_thread_leaves_who_goes_on_polling_alone(void **state)
 	side_close(&side);
 }
 
+/* What is at that source wakes the thread, though the program polls, which takes none of it. */
+static void let_it_call(struct lane *lane, struct source *source)
+{
+	lane_lock(lane);
+	lane->hot = source;
+	lane_let_it_call(lane);
+	lane->hot = NULL;
+	lane_unlock(lane);
+}
+
+static struct calling calling_of(struct lane *lane)
+{
+	struct calling calling;
+
+	lane_lock(lane);
+	calling = lane->calling;
+	lane_unlock(lane);
+	return calling;
+}
+
+/* A program that waits in memory after such a poll is not helped by a thread that finds nothing. */
+static void packets_call_the_thread_until_that_was_in_vain(void **state)
+{
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+	struct source source = {0};
+	struct lane *lane;
+	int ends[2];
+
+	side_open(&side, IBV_QPT_RC);
+	lane = polled_lane(&side);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+	source.fd = ends[0];
+	source.adapter = side.adapter;
+	lane_lock(lane);
+	assert_true(calling_begin(&lane->calling));
+	lane_unlock(lane);
+	assert_int_equal(write(ends[1], "?", 1), 1);
+	for (uint32_t vain = 1; vain <= 8; vain++) {
+		assert_true(calling_of(lane).is_on);
+		let_it_call(lane, &source);
+		while (calling_of(lane).vain < vain) {
+			assert_true(now_ms() < deadline);
+			engine_poll(side.cq);
+		}
+	}
+	assert_false(calling_of(lane).is_on);
+	close(ends[0]);
+	close(ends[1]);
+	side_close(&side);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +279,7 @@ int main(void)
 	    cmocka_unit_test(who_was_told_of_a_completion_catches_up_once),
 	    cmocka_unit_test(who_polls_takes_the_timer_as_well),
 	    cmocka_unit_test(who_only_copies_looks_at_the_sockets_now_and_then),
+	    cmocka_unit_test(packets_call_the_thread_until_that_was_in_vain),
 	    cmocka_unit_test(the_thread_leaves_who_goes_on_polling_alone),
 	};
 
