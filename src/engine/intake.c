@@ -28,7 +28,8 @@
 #include "wire/opcode.h"
 
 enum {
-	LOOK_AROUND_EVERY = 8, /* polls: at all sockets, not only at the hot one */
+	LOOK_AROUND_EVERY = 8,	 /* polls: at all sockets, not only at the hot one */
+	LOOK_AROUND_LATEST = 32, /* who finds something each time has better things to do */
 	EVENTS = 16,
 	INLET_LOOKS = 2, /* more, at an inlet, in one poll */
 	TAKE_ROUNDS = 64,
@@ -309,6 +310,17 @@ static bool inlet_is_hot(const struct lane *lane)
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
 }
 
+/* Where there is but one socket, that was it. */
+static bool looks_around(struct lane *lane, bool has_found)
+{
+	if (!lane->hot)
+		return true;
+	if (++lane->looks < (has_found ? LOOK_AROUND_LATEST : LOOK_AROUND_EVERY))
+		return false;
+	lane->looks = 0;
+	return lane->sources.next->next != &lane->sources;
+}
+
 unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 {
 	unsigned int count = express_look(lane);
@@ -327,8 +339,7 @@ unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 		*spent += LANE_SOCKET_LOOK;
 		count = receive(lane, lane->hot, now);
 	}
-	if (!lane->hot ||
-	    (lane->looks++ % LOOK_AROUND_EVERY == 0 && lane->sources.next->next != &lane->sources))
+	if (looks_around(lane, count > 0))
 		count += intake_everywhere(lane, now, false);
 	return count;
 }

@@ -165,6 +165,39 @@ static void who_is_not_the_thread_looks_at_all(void **state)
 	close_test(&t);
 }
 
+/* Polls until what is there is taken, with more for the other socket before each if there is one.
+ */
+static int polls_until_taken(struct intake_test *t, int fd, int more_by)
+{
+	unsigned int spent = 0;
+	int polls = 0;
+
+	for (; has(fd); polls++) {
+		if (more_by >= 0)
+			send_batch(more_by);
+		intake_look(t->lane, 1, &spent);
+	}
+	return polls;
+}
+
+/* It has taken in one half of an exchange, and answers before it looks elsewhere. */
+static void who_polls_looks_around_where_it_finds_nothing(void **state)
+{
+	struct intake_test t;
+
+	open_test(&t);
+	t.lane->samehost = samehost_open(udp_link_outbox(t.lane->link), true, false, 0);
+	begin_stream(&t);
+	for (int round = 0; round < 3; round++) {
+		send_batch(t.to_other);
+		assert_int_equal(polls_until_taken(&t, t.other.fd, t.to_busy), 4 * LOOKS);
+		send_batch(t.to_busy); /* which is not where the last ones came from */
+		assert_int_equal(polls_until_taken(&t, t.busy.fd, -1), LOOKS);
+	}
+	samehost_close(t.lane->samehost);
+	close_test(&t);
+}
+
 /* Its QP has its turn already. */
 static void have_deadline(struct intake_test *t, struct seat *seat, uint64_t deadline)
 {
@@ -240,6 +273,7 @@ int main(void)
 	    cmocka_unit_test(a_stream_keeps_nobody_out),
 	    cmocka_unit_test(where_it_has_nothing_more_all_are_looked_at),
 	    cmocka_unit_test(who_is_not_the_thread_looks_at_all),
+	    cmocka_unit_test(who_polls_looks_around_where_it_finds_nothing),
 	    cmocka_unit_test(a_deadline_comes_after_what_has_come_in),
 	    cmocka_unit_test(what_has_moved_on_is_no_deadline),
 	};
