@@ -94,17 +94,15 @@ static struct lane *polled_lane(struct side *of)
 	return lane;
 }
 
-/* With the lock: the lane's thread may take the timer as soon as it has that. */
+/* The lock is held: the lane's thread may take the timer as soon as it has that. */
 static void let_timer_go_off(struct lane *lane)
 {
 	const struct itimerspec at_once = {.it_value.tv_nsec = 1};
 	struct pollfd timer = {lane->timer_fd, POLLIN, 0};
 
-	lane_lock(lane);
 	assert_int_equal(timerfd_settime(lane->timer_fd, 0, &at_once, NULL), 0);
 	lane->armed = 0;
 	assert_int_equal(poll(&timer, 1, PATIENCE_MS), 1);
-	lane_unlock(lane);
 }
 
 static bool has_timer_gone_off(const struct lane *lane)
@@ -121,7 +119,9 @@ static void who_polls_takes_the_timer_as_well(void **state)
 
 	side_open(&side, IBV_QPT_RC);
 	lane = polled_lane(&side);
+	lane_lock(lane);
 	let_timer_go_off(lane);
+	lane_unlock(lane);
 	/* more than once, as the lane's thread may have the lock, and no core */
 	for (int round = 0; round < 10 && has_timer_gone_off(lane); round++) {
 		for (int i = 0; i < 100; i++)
@@ -135,12 +135,11 @@ static void who_polls_takes_the_timer_as_well(void **state)
 	side_close(&side);
 }
 
+/* The lock is held: whoever takes the timer is who looked. */
 static void post_that_copied(struct lane *lane, uint64_t bytes)
 {
-	lane_lock(lane);
 	lane->copied = bytes;
 	lane_look_too(lane, lane_now());
-	lane_unlock(lane);
 }
 
 /* Each look costs a tenth of what it takes to copy 64 KiB. Where nothing came by a socket yet, it
@@ -153,6 +152,7 @@ static void who_only_copies_looks_at_the_sockets_now_and_then(void **state)
 
 	side_open(&side, IBV_QPT_RC);
 	lane = polled_lane(&side);
+	lane_lock(lane);
 	let_timer_go_off(lane);
 	for (int i = 1; i < 4 * COPIES; i++)
 		post_that_copied(lane, COPY);
@@ -169,6 +169,7 @@ static void who_only_copies_looks_at_the_sockets_now_and_then(void **state)
 	post_that_copied(lane, COPY);
 	assert_int_equal(lane->unlooked, 0);
 	lane->hot = NULL;
+	lane_unlock(lane);
 	side_close(&side);
 }
 
