@@ -38,7 +38,7 @@ enum {
 	SPINS = 64,
 	SPIN_NS = 20000,       /* then others may run */
 	PATIENCE_NS = 1000000, /* in one call */
-	END_NS = 5000,	       /* in which the initiator should have done its part, too */
+	END_NS = 5000,	       /* in which the initiator has done its part as well, or nearly */
 };
 
 /* Bytes copied alone, until the other side's thread is called: at first, and at most. Half a second
@@ -229,7 +229,7 @@ static void offer(struct assist *assist, const struct work *work)
 	if (atomic_load_explicit(&board->is_attended, memory_order_relaxed))
 		tell_core(board);
 	assist->number++;
-	atomic_store_explicit(&board->claims, claims_of(assist->number, chunks_of(work), 0),
+	atomic_store_explicit(&board->claims, claims_of(assist->number, chunks_of(work), 1),
 			      memory_order_release);
 }
 
@@ -242,33 +242,31 @@ static uint32_t withdraw(struct assist *assist)
 }
 
 /*
- * Who polls comes by while the first chunk is copied. If nobody did, the rest is done in one go,
- * and the end goes with it.
+ * Who polls comes by while the first chunk is copied, which is ours from the beginning. If nobody
+ * did, the rest is done in one go, and the end goes with it.
  */
 static void work_off(struct assist *assist, struct reach *reach, const struct work *work,
 		     const struct reach_op *op, uint64_t place)
 {
-	uint32_t own = 0, chunk;
+	uint32_t chunk = 0;
 
 	assist->own = 0;
-	while (claim(assist->board, assist->number, own == 1 && assist->alone, &chunk)) {
-		uint64_t start = start_of(work, chunk), left;
-		bool is_rest = chunk == 1 && own == 1 && assist->alone;
+	do {
+		bool is_rest = chunk == 1 && assist->own == FIRST && assist->alone;
+		uint64_t start = start_of(work, chunk);
+		uint64_t left = is_rest ? op->bytes - start : bytes_of(work, chunk);
 
 		assist->has_failed = chunk >= CHUNKS; /* somebody wrote nonsense there */
 		if (assist->has_failed)
 			break;
-		own = is_rest ? chunks_of(work) : own + 1;
-		assist->own |= 1U << chunk;
+		assist->own |= is_rest ? (1U << chunks_of(work)) - 1 : 1U << chunk;
 		assist->owes_tail &= !is_rest;
-		left = is_rest ? op->bytes - start : bytes_of(work, chunk);
 		assist->has_failed =
 		    !copy(reach, op->is_read, (char *)op->pieces[0].iov_base + start, place + start,
 			  left, is_rest && op->offset + op->bytes == op->length);
-		if (assist->has_failed)
-			break;
-	}
-	assist->helped = withdraw(assist) - own;
+	} while (!assist->has_failed && claim(assist->board, assist->number,
+					      assist->own == FIRST && assist->alone, &chunk));
+	assist->helped = withdraw(assist) - (uint32_t)__builtin_popcount(assist->own);
 	assist->together += assist->helped > 0;
 	assist->alone = assist->helped ? 0 : assist->alone + 1;
 	assist->alone_bytes = assist->helped ? 0 : assist->alone_bytes + op->bytes;
@@ -280,11 +278,12 @@ static bool has_helped(const struct assist *assist)
 	       assist->done_then;
 }
 
-static bool await(const struct assist *assist)
+/* Until the other one has said that, so long at most. */
+static bool await(const atomic_uint *word, unsigned int value, uint64_t patience)
 {
 	uint64_t begin = 0;
 
-	for (int i = 0; !has_helped(assist); i++) {
+	for (int i = 0; atomic_load_explicit(word, memory_order_acquire) != value; i++) {
 		uint64_t now;
 
 		if (i % SPINS)
@@ -292,7 +291,7 @@ static bool await(const struct assist *assist)
 		now = clock_ns();
 		if (!begin)
 			begin = now;
-		if (now > begin + PATIENCE_NS)
+		if (now > begin + patience)
 			return false;
 		if (now > begin + SPIN_NS)
 			sched_yield();
@@ -387,7 +386,7 @@ enum reach_result assist_do(struct assist *assist, struct reach *reach,
 	}
 	if (!assist->is_waiting)
 		begin(assist, reach, question, op, place);
-	assist->is_waiting = !await(assist);
+	assist->is_waiting = !await(&assist->board->done, assist->done_then, PATIENCE_NS);
 	if (assist->is_waiting && reach_is_there(reach))
 		return REACH_LATER;
 	if (assist->is_waiting || assist->has_failed || is_told(assist, &assist->board->failure))
@@ -423,25 +422,6 @@ static bool help_copy(struct reach *reach, const struct work *work, uint32_t chu
 				      bytes_of(work, chunk), false);
 }
 
-/* The initiator's part takes as long as ours, or nearly. */
-static bool await_end(const struct assist_board *board, uint32_t number)
-{
-	uint64_t until = 0;
-
-	for (int i = 0; atomic_load_explicit(&board->ended, memory_order_acquire) != number; i++) {
-		uint64_t now;
-
-		if (i % SPINS)
-			continue;
-		now = clock_ns();
-		if (!until)
-			until = now + END_NS;
-		if (now > until)
-			return false;
-	}
-	return true;
-}
-
 /* All else is there already. */
 static void store_end(struct assist_board *board, uint32_t number, char *place, const char *end)
 {
@@ -468,7 +448,7 @@ static void help_with(struct assist_board *board, const struct work *work, struc
 		return;
 	atomic_store_explicit(is_done ? &board->copied : &board->failure, number,
 			      memory_order_relaxed);
-	if (is_done && work->tail && await_end(board, number))
+	if (is_done && work->tail && await(&board->ended, number, END_NS))
 		store_end(board, number, place + work->bytes, work->end);
 	atomic_fetch_add_explicit(&board->done, count, memory_order_release);
 }

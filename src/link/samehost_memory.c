@@ -76,13 +76,12 @@ bool samehost_assist(struct samehost *samehost, const struct directory *director
 	for (uint32_t i = 0; i < samehost->channel_count; i++) {
 		struct channel *channel = samehost->channels[i];
 
-		if (!assist_is_wanted(&channel->their_side->board) || !channel->reach ||
-		    !directory ||
-		    !assist_help(&channel->their_side->board, channel->reach,
-				 &channel->side->hazard, directory))
-			continue;
-		samehost->helped = channel;
-		did = true;
+		if (assist_is_wanted(&channel->their_side->board) && channel->reach && directory &&
+		    assist_help(&channel->their_side->board, channel->reach, &channel->side->hazard,
+				directory)) {
+			samehost->helped = channel;
+			did = true;
+		}
 	}
 	samehost->assists += did;
 	return did;
