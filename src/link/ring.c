@@ -11,9 +11,10 @@
 enum {
 	SPARE_SLOTS = 1,   /* whose word is of no record */
 	STREAK = 4,	   /* so many, and the consumer is likely to be behind */
-	FETCHED_AHEAD = 3, /* more, and the consumer's processor takes it back, reading ahead */
+	FETCHED_AHEAD = 3, /* of one slot; with more the consumer, reading ahead, takes it back */
 	TAKEN_AHEAD = 8,   /* by a consumer who has a batch in hand */
 	READ_UNITS = 72,   /* of the bulk area: a path MTU of 4096, and its head */
+	SHORT_UNITS = 33,  /* a payload of 2 KiB, and its head */
 };
 
 _Static_assert(RING_BULK_BYTES < 1 << RING_LENGTH_BITS, "fits a word");
@@ -43,17 +44,23 @@ static uint32_t units_of(size_t size)
 	return (uint32_t)((size + 63) / 64);
 }
 
+/* A Zen 5 finds the lines of a long record as soon as its string instruction has the first ones. */
+static const struct ring_ahead *find_ahead(void)
+{
+	static const struct ring_ahead zen5 = {.whole = SHORT_UNITS, .first = 4};
+	static const struct ring_ahead others = {.whole = READ_UNITS, .is_claimed = true};
+
+	return processor_is_zen5() ? &zen5 : &others;
+}
+
 void ring_producer_init(struct ring_producer *producer, struct ring_memory *memory)
 {
-	*producer = (struct ring_producer){
-	    .memory = memory,
-	    .fetched_units = processor_is_zen5() ? 0 : READ_UNITS,
-	};
+	*producer = (struct ring_producer){.memory = memory, .ahead = find_ahead()};
 }
 
 void ring_consumer_init(struct ring_consumer *consumer, struct ring_memory *memory)
 {
-	*consumer = (struct ring_consumer){.memory = memory};
+	*consumer = (struct ring_consumer){.memory = memory, .ahead = find_ahead()};
 }
 
 /* ---- the producer ---- */
@@ -79,6 +86,16 @@ static uint8_t *unit_at(struct ring_memory *memory, uint32_t position)
 	return memory->bulk + position % RING_BULK_UNITS * 64;
 }
 
+/* Where the record behind the next one is going to be, if both are as long as the one just shown.
+ */
+static void fetch_slots(const struct ring_producer *p, uint32_t slots)
+{
+	uint32_t behind = slots > 1 ? slots : FETCHED_AHEAD;
+
+	for (uint32_t i = 0; i < slots; i++)
+		lines_fetch(slot_at(p->memory, p->tail + behind + i));
+}
+
 /* The word behind the record is of none before the record is seen. */
 static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind, size_t length)
 {
@@ -91,7 +108,7 @@ static void publish(struct ring_producer *p, uint32_t slots, enum ring_kind kind
 		atomic_store_explicit(&next->word, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->word, word, memory_order_release);
 	if (++p->streak > STREAK)
-		lines_fetch(slot_at(p->memory, p->tail + FETCHED_AHEAD));
+		fetch_slots(p, slots);
 	p->has_news = true;
 }
 
@@ -129,8 +146,12 @@ void *ring_reserve(struct ring_producer *p, size_t size)
 }
 
 /* Where the next record, if it is as long as this one, is going to be. There nobody waits. */
-static void fetch_units(const struct ring_producer *p, uint32_t units)
+static void fetch_ahead(const struct ring_producer *p, uint32_t units)
 {
+	if (units > READ_UNITS)
+		return;
+	if (units > p->ahead->whole)
+		units = p->ahead->first;
 	for (uint32_t i = 0; i < units; i++)
 		lines_fetch(unit_at(p->memory, p->bulk_tail + i));
 }
@@ -145,8 +166,7 @@ static void commit(struct ring_producer *p, size_t size, enum ring_kind in_slots
 	slot_at(p->memory, p->tail)->unit = p->reserved_unit;
 	p->bulk_tail = p->reserved_unit + units_of(size);
 	publish(p, 1, in_bulk, size);
-	if (units_of(size) <= p->fetched_units)
-		fetch_units(p, units_of(size));
+	fetch_ahead(p, units_of(size));
 }
 
 void ring_commit(struct ring_producer *p, size_t size)
@@ -278,6 +298,8 @@ void ring_claim(struct ring_consumer *c, struct ring_place place)
 	unsigned int word = atomic_load_explicit(&slot->word, memory_order_relaxed);
 	uint32_t units = c->bulk_head - place.bulk_head;
 
+	if (!c->ahead->is_claimed)
+		return;
 	atomic_store_explicit(&slot->word, word, memory_order_relaxed);
 	if (c->head - place.head > 1 || units > READ_UNITS)
 		return;

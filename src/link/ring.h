@@ -64,6 +64,14 @@ struct ring_memory {
 	uint8_t bulk[RING_BULK_UNITS * 64];
 };
 
+/* Which lines are asked for ahead of their turn, which depends on the processor. */
+struct ring_ahead {
+	/* units of the bulk area that the producer asks for, ahead of the next record: all of one
+	 * that takes up to `whole`, the `first` of a longer one */
+	uint32_t whole, first;
+	bool is_claimed; /* ring_claim() does what it says; otherwise nothing */
+};
+
 struct ring_producer {
 	struct ring_memory *memory;
 	uint32_t tail, head_seen;      /* slots */
@@ -71,16 +79,14 @@ struct ring_producer {
 	uint32_t reserved_slots, reserved_unit;
 	bool has_news;	 /* published since the last ring_wants_bell() */
 	uint32_t streak; /* published since the other side was heard of last */
-	/* of the bulk area, that are asked for ahead of the next record if it takes no more; a Zen
-	 * 5 is faster without: the stores find their lines as soon, and these asks are in their way
-	 */
-	uint32_t fetched_units;
+	const struct ring_ahead *ahead;
 };
 
 struct ring_consumer {
 	struct ring_memory *memory;
 	uint32_t head, bulk_head;
 	bool is_broken;
+	const struct ring_ahead *ahead;
 };
 
 void ring_producer_init(struct ring_producer *producer, struct ring_memory *memory);
@@ -150,7 +156,8 @@ static inline void ring_go_back(struct ring_consumer *consumer, struct ring_plac
  * there. A line that both have a copy of is not had any sooner by the producer for asking ahead, as
  * it seems to have it; one that only the consumer has is. For records of a stream: the write itself
  * takes as long as the line's way. And asks for the lines of records behind it, which are likely to
- * be there by now: each would take its way else when its turn comes. Before ring_release().
+ * be there by now: each would take its way else when its turn comes. Before ring_release(). Where
+ * the producer is who is waited for (a Zen 5), all this is in its way, and is not done.
  */
 void ring_claim(struct ring_consumer *consumer, struct ring_place place);
 
