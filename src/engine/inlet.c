@@ -17,6 +17,7 @@ enum {
 	WINDOW = 8 * LOOK,     /* and those after which it may go */
 	COLD = WINDOW / 4,
 	DRAIN_ROUNDS = 1024,
+	POLLED = 64, /* batches: to take it out and to put it back are two system calls */
 };
 
 static bool is_same_caller(const struct caller *a, const struct caller *b)
@@ -91,7 +92,7 @@ static bool inlet_open(struct lane *lane, struct source *parent, bool is_exchang
 	inlet->parent = parent;
 	inlet->caller = inlet->candidate;
 	inlet->is_terse = is_exchange;
-	inlet->batches = inlet->used = 0;
+	inlet->batches = inlet->used = inlet->polled = 0;
 	return true;
 }
 
@@ -238,10 +239,30 @@ void inlet_close(struct lane *lane)
 	if (!is_open(inlet))
 		return;
 	inlet->parent = NULL;
-	inlet->is_terse = false;
+	inlet->is_terse = inlet->is_apart = false;
 	lane_remove_source(lane, &inlet->source);
 	close(inlet->source.fd);
 	inlet->source.fd = -1;
+}
+
+void inlet_was_polled(struct lane *lane)
+{
+	struct inlet *inlet = &lane->inlet;
+
+	if (!is_open(inlet) || inlet->is_apart || ++inlet->polled < POLLED)
+		return;
+	lane_sleep_not_on(lane, &inlet->source);
+	inlet->is_apart = true;
+}
+
+bool inlet_rejoin(struct lane *lane)
+{
+	struct inlet *inlet = &lane->inlet;
+
+	inlet->polled = 0;
+	if (inlet->is_apart)
+		inlet->is_apart = lane_sleep_on(lane, &inlet->source) < 0;
+	return !inlet->is_apart;
 }
 
 void inlet_abandon(struct lane *lane)

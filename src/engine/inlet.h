@@ -45,7 +45,9 @@ struct inlet {
 	struct source source;
 	struct source *parent; /* the group's socket that it relieves; NULL: it is not open */
 	struct caller caller;
-	bool is_terse; /* read by udp_receive_terse(), as long as there is an exchange */
+	bool is_terse;	 /* read by udp_receive_terse(), as long as there is an exchange */
+	bool is_apart;	 /* from the sockets that the lane's thread sleeps on */
+	uint32_t polled; /* batches that a poller found by it, since it is one of those */
 	struct exchange exchange;
 	uint32_t used; /* batches of this window that came by it */
 
@@ -69,6 +71,15 @@ int inlet_receive(struct lane *lane, udp_deliver deliver, void *data);
 int inlet_mind(struct lane *lane, struct source *source, const struct batch *batch,
 	       udp_deliver deliver, void *data);
 void inlet_close(struct lane *lane);
+
+/*
+ * A poller has found something by it. If it goes on like that, nobody sleeps on it for now, and the
+ * sender's kernel has nobody to tell, which takes a few cache lines for each packet. It is looked
+ * at then whenever all sockets are, until inlet_rejoin(), before the thread sleeps: false if that
+ * can't be, for want of memory.
+ */
+void inlet_was_polled(struct lane *lane);
+bool inlet_rejoin(struct lane *lane);
 
 /* In the child of a fork: closes the descriptor. */
 void inlet_abandon(struct lane *lane);

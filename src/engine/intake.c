@@ -266,7 +266,7 @@ bool intake_parcels(struct lane *lane, uint64_t now)
 	return true;
 }
 
-unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread)
+static unsigned int look_elsewhere(struct lane *lane, uint64_t now, bool is_thread)
 {
 	struct epoll_event events[EVENTS];
 	unsigned int count = 0;
@@ -291,6 +291,15 @@ unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread)
 	return count;
 }
 
+unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread)
+{
+	unsigned int count = 0;
+
+	if (lane->inlet.is_apart)
+		count = receive(lane, &lane->inlet.source, now);
+	return count + look_elsewhere(lane, now, is_thread);
+}
+
 unsigned int intake_turn(struct lane *lane, uint64_t now, bool is_thread)
 {
 	unsigned int count = 0;
@@ -308,6 +317,13 @@ static bool inlet_is_hot(const struct lane *lane)
 {
 	return lane->inlet.parent && lane->hot == &lane->inlet.source &&
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
+}
+
+/* Where it has just been looked at. */
+static unsigned int look_around(struct lane *lane, uint64_t now)
+{
+	return inlet_is_hot(lane) ? look_elsewhere(lane, now, false)
+				  : intake_everywhere(lane, now, false);
 }
 
 /* Where there is but one socket, that was it. */
@@ -339,7 +355,9 @@ unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 		*spent += LANE_SOCKET_LOOK;
 		count = receive(lane, lane->hot, now);
 	}
+	if (count && inlet_is_hot(lane))
+		inlet_was_polled(lane);
 	if (looks_around(lane, count > 0))
-		count += intake_everywhere(lane, now, false);
+		count += look_around(lane, now);
 	return count;
 }

@@ -318,6 +318,16 @@ void lane_kick(struct lane *lane)
 		return; /* EAGAIN: it is readable as it is */
 }
 
+int lane_sleep_on(struct lane *lane, struct source *source)
+{
+	return watch(lane, source->fd, source);
+}
+
+void lane_sleep_not_on(struct lane *lane, const struct source *source)
+{
+	epoll_ctl(lane->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+}
+
 int lane_add_source(struct lane *lane, struct source *source)
 {
 	int error = watch(lane, source->fd, source);

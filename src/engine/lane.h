@@ -212,6 +212,8 @@ bool lane_has_news(const struct lane *lane);
 
 /* The lane's lock is held for these. */
 int lane_add_source(struct lane *lane, struct source *source); /* 0 or -errno */
+int lane_sleep_on(struct lane *lane, struct source *source);   /* one that was taken out, again */
+void lane_sleep_not_on(struct lane *lane, const struct source *source);
 void lane_remove_source(struct lane *lane, struct source *source);
 int lane_add_seat(struct lane *lane, struct seat *seat); /* 0 or -ENOMEM */
 void lane_remove_seat(struct lane *lane, struct seat *seat);

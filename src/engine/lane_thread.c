@@ -20,13 +20,13 @@ enum {
 	ATTEND_NS = 250000,	  /* between looks at sockets */
 };
 
-/* Until there is news. */
-static void sleep_at_sockets(struct lane *lane)
+/* Until there is news; or for a moment, if not all that may bring some are among them. */
+static void sleep_at_sockets(struct lane *lane, bool is_whole)
 {
 	struct epoll_event event;
 	uint64_t since = lane_now();
 
-	epoll_wait(lane->epoll_fd, &event, 1, -1);
+	epoll_wait(lane->epoll_fd, &event, 1, is_whole ? -1 : 1);
 	vigil_slept(&lane->vigil, lane_now() - since);
 }
 
@@ -135,10 +135,11 @@ static void attend(struct lane *lane)
 /* True if a program has begun to poll. */
 static bool park(struct lane *lane)
 {
-	bool is_quiet, looks_again, is_called;
+	bool is_quiet, looks_again, is_called, is_whole;
 	unsigned int found;
 
 	lane_lock(lane);
+	is_whole = inlet_rejoin(lane);
 	samehost_stay_awake(lane->samehost);
 	found = lane_turn(lane, true);
 	looks_again = vigil_goes_on(&lane->vigil, found, lane_now());
@@ -151,7 +152,7 @@ static bool park(struct lane *lane)
 		yield_on_vigil(lane);
 	else if (is_quiet && !lane->is_awaiting_reply && !atomic_load(&lane->has_poller) &&
 		 !atomic_load(&lane->is_stopping))
-		sleep_at_sockets(lane);
+		sleep_at_sockets(lane, is_whole);
 	return atomic_load(&lane->has_poller);
 }
 

@@ -227,7 +227,7 @@ static bool is_open(const struct inlet_test *t)
 	return t->lane->inlet.parent;
 }
 
-enum { INLET_LOOK = 128, INLET_WINDOW = 1024 };
+enum { INLET_LOOK = 128, INLET_WINDOW = 1024, INLET_POLLED = 64 };
 
 static void test_who_nearly_all_comes_from_has_the_inlet(void **state)
 {
@@ -444,6 +444,58 @@ static void test_an_inlet_goes_with_the_address(void **state)
 	inlet_end(&t);
 }
 
+/* A packet for the inlet would wake who sleeps on the lane's sockets. It is taken. */
+static bool is_slept_on(const struct inlet_test *t)
+{
+	struct epoll_event event;
+	int count;
+
+	send_to_slot(t->peer, &t->host, 0);
+	count = epoll_wait(t->lane->epoll_fd, &event, 1, 0);
+	if (count)
+		assert_ptr_equal(event.data.ptr, &t->lane->inlet.source);
+	assert_true(has_come(t->lane->inlet.source.fd));
+	return count;
+}
+
+static void poll_it(struct inlet_test *t, int times)
+{
+	while (times--)
+		inlet_was_polled(t->lane);
+}
+
+static void test_who_goes_on_polling_an_inlet_has_it_alone(void **state)
+{
+	struct inlet_test t;
+
+	if (!steer_is_wanted())
+		skip();
+	inlet_open(&t);
+	poll_it(&t, INLET_POLLED); /* none is open yet */
+	mind(&t, INLET_LOOK, 0);
+	for (int round = 0; round < 2; round++) {
+		assert_true(is_slept_on(&t));
+		poll_it(&t, INLET_POLLED - 1);
+		assert_true(is_slept_on(&t));
+		assert_true(inlet_rejoin(t.lane)); /* it did not go on */
+		poll_it(&t, INLET_POLLED - 1);
+		assert_true(is_slept_on(&t));
+		poll_it(&t, 1);
+		assert_false(is_slept_on(&t));
+		poll_it(&t, 2 * INLET_POLLED);
+		assert_false(is_slept_on(&t));
+		assert_true(inlet_rejoin(t.lane));
+	}
+	poll_it(&t, INLET_POLLED);
+	mind(&t, 2 * INLET_WINDOW, 1);
+	assert_false(is_open(&t));
+	mind(&t, 2 * INLET_WINDOW, 0); /* the next one is another one */
+	assert_true(is_open(&t));
+	assert_true(is_slept_on(&t));
+	poll_it(&t, INLET_POLLED);
+	inlet_end(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -456,6 +508,7 @@ int main(void)
 	    cmocka_unit_test(test_an_inlet_that_is_misled_is_given_up_for_good),
 	    cmocka_unit_test(test_an_inlet_is_terse_as_long_as_there_is_an_exchange),
 	    cmocka_unit_test(test_an_inlet_goes_with_the_address),
+	    cmocka_unit_test(test_who_goes_on_polling_an_inlet_has_it_alone),
 	};
 
 	if (!loopback_network())

@@ -199,6 +199,38 @@ static void who_polls_looks_around_where_it_finds_nothing(void **state)
 }
 
 /* Its QP has its turn already. */
+/* The busy one is an inlet that its poller has alone. */
+static void set_apart(struct intake_test *t)
+{
+	assert_int_equal(epoll_ctl(t->lane->epoll_fd, EPOLL_CTL_DEL, t->busy.fd, NULL), 0);
+	t->lane->inlet.source = (struct source){.fd = t->busy.fd, .gid = t->busy.gid};
+	t->lane->inlet.parent = &t->busy;
+	t->lane->inlet.is_apart = true;
+}
+
+static void an_inlet_that_nobody_sleeps_on_is_looked_at_wherever_all_are(void **state)
+{
+	struct intake_test t;
+
+	open_test(&t);
+	t.lane->samehost = samehost_open(udp_link_outbox(t.lane->link), true, false, 0);
+	set_apart(&t);
+	send_batch(t.to_busy);
+	send_batch(t.to_other);
+	assert_int_equal(intake_everywhere(t.lane, 1, false), 2 * BATCH);
+	send_batch(t.to_busy);
+	assert_int_equal(intake_turn(t.lane, 1, true), BATCH);
+	t.lane->hot = &t.other;
+	t.lane->is_flowing = false;
+	send_batch(t.to_busy);
+	assert_in_range(polls_until_taken(&t, t.busy.fd, -1), 1, LOOKS);
+	assert_ptr_equal(t.lane->hot, &t.lane->inlet.source);
+	send_batch(t.to_other);
+	assert_in_range(polls_until_taken(&t, t.other.fd, -1), 1, LOOKS);
+	samehost_close(t.lane->samehost);
+	close_test(&t);
+}
+
 static void have_deadline(struct intake_test *t, struct seat *seat, uint64_t deadline)
 {
 	atomic_init(&seat->is_queued, true);
@@ -274,6 +306,7 @@ int main(void)
 	    cmocka_unit_test(where_it_has_nothing_more_all_are_looked_at),
 	    cmocka_unit_test(who_is_not_the_thread_looks_at_all),
 	    cmocka_unit_test(who_polls_looks_around_where_it_finds_nothing),
+	    cmocka_unit_test(an_inlet_that_nobody_sleeps_on_is_looked_at_wherever_all_are),
 	    cmocka_unit_test(a_deadline_comes_after_what_has_come_in),
 	    cmocka_unit_test(what_has_moved_on_is_no_deadline),
 	};

@@ -273,6 +273,60 @@ static void packets_call_the_thread_until_that_was_in_vain(void **state)
 	side_close(&side);
 }
 
+static bool is_taken_in_time(int fd)
+{
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+	struct pollfd waiting = {fd, POLLIN, 0};
+
+	while (poll(&waiting, 1, 0) == 1 && now_ms() < deadline)
+		poll(NULL, 0, 1);
+	return poll(&waiting, 1, 0) == 0;
+}
+
+/* Whose poller has stopped, and who sleeps by now. */
+static void await_parked(struct lane *lane)
+{
+	uint64_t deadline = now_ms() + PATIENCE_MS;
+
+	while (atomic_load(&lane->has_poller) && now_ms() < deadline)
+		poll(NULL, 0, 1);
+	assert_false(atomic_load(&lane->has_poller));
+	poll(NULL, 0, 20);
+}
+
+/* A program that has polled an inlet for long stops without a word. */
+static void the_thread_sleeps_on_an_inlet_again_that_nobody_polls_any_more(void **state)
+{
+	struct inlet *inlet;
+	struct lane *lane;
+	int ends[2];
+
+	side_open(&side, IBV_QPT_RC);
+	lane = polled_lane(&side);
+	inlet = &lane->inlet;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+	lane_lock(lane);
+	inlet->is_off = true;
+	inlet->source = (struct source){.fd = ends[0], .adapter = side.adapter};
+	inlet->parent = &inlet->source;
+	assert_int_equal(lane_add_source(lane, &inlet->source), 0);
+	while (!inlet->is_apart)
+		inlet_was_polled(lane);
+	lane_unlock(lane);
+	for (int round = 0; round < 3; round++) {
+		assert_int_equal(write(ends[1], "?", 1), 1);
+		assert_true(is_taken_in_time(ends[0]));
+		await_parked(lane);
+	}
+	lane_lock(lane);
+	assert_false(inlet->is_apart);
+	inlet_close(lane);
+	inlet->is_off = false;
+	lane_unlock(lane);
+	close(ends[1]);
+	side_close(&side);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +336,7 @@ int main(void)
 	    cmocka_unit_test(who_only_copies_looks_at_the_sockets_now_and_then),
 	    cmocka_unit_test(packets_call_the_thread_until_that_was_in_vain),
 	    cmocka_unit_test(the_thread_leaves_who_goes_on_polling_alone),
+	    cmocka_unit_test(the_thread_sleeps_on_an_inlet_again_that_nobody_polls_any_more),
 	};
 
 	if (!own_network())
