@@ -46,6 +46,8 @@ static int watch(struct lane *lane, int fd, void *tag)
 
 static int open_descriptors(struct lane *lane)
 {
+	int error = nap_open(&lane->nap);
+
 	lane->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	lane->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	lane->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -55,7 +57,7 @@ static int open_descriptors(struct lane *lane)
 	if (watch(lane, lane->kick_fd, &lane->kick_fd) < 0 ||
 	    watch(lane, lane->timer_fd, &lane->timer_fd) < 0)
 		return -errno;
-	return 0;
+	return error;
 }
 
 static bool has_paths(void)
@@ -130,6 +132,7 @@ static void close_descriptors(struct lane *lane)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
+	nap_close(&lane->nap);
 }
 
 void lane_close(struct lane *lane)

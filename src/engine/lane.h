@@ -8,9 +8,10 @@
  * lock; who holds the lock lets go and then looks at both again. One of the two sees the work.
  *
  * The lane's thread is in one of two states. Parked: asleep in epoll on sockets, timer and kicks.
- * Napping, while a program polls: off the sockets, so that packets wake nobody; it looks once a
- * millisecond whether the poller is still there, and can be called: a poll that may be the last for
- * a while, since the program goes on to wait in its memory, has the next packet wake it, once.
+ * Napping, while a program polls: off the sockets, so that packets wake nobody, and until the
+ * poller has not put the end of that off for a millisecond or two; it can be called: a poll that
+ * may be the last for a while, since the program goes on to wait in its memory, has the next packet
+ * wake it, once.
  *
  * A poller is who polls without a gap and without lane_will_sleep() for some time, `patience`. If
  * it then stops, and packets are found to have waited for the end of a nap, patience doubles: a
@@ -36,6 +37,7 @@
 #include "engine/calling.h"
 #include "engine/inlet.h"
 #include "engine/latch.h"
+#include "engine/nap.h"
 #include "engine/perch.h"
 #include "engine/reply.h"
 #include "engine/source.h"
@@ -159,6 +161,7 @@ struct lane {
 	struct vigil vigil; /* the thread's own */
 	struct perch perch; /* the same */
 	struct attendance attendance;
+	struct nap nap;
 	int epoll_fd, kick_fd, timer_fd;
 	int call_fd; /* an epoll: sockets that wake the thread once though it naps */
 	pthread_t thread;

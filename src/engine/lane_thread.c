@@ -243,31 +243,76 @@ static bool is_reliable(const struct lane *lane)
 	       atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS;
 }
 
+enum awoken { AWOKEN_BY_NONE, AWOKEN_BY_KICK, AWOKEN_BY_CALL };
+
+/* Until there is news; or for so long, or, without that, until the nap is over. */
+static enum awoken doze(struct lane *lane, const struct timespec *patience)
+{
+	struct pollfd news[] = {
+	    {.fd = lane->kick_fd, .events = POLLIN},
+	    {.fd = lane->call_fd, .events = POLLIN},
+	    {.fd = patience ? -1 : lane->nap.fd, .events = POLLIN},
+	};
+
+	ppoll(news, sizeof(news) / sizeof(news[0]), patience, NULL);
+	if (news[1].revents)
+		return AWOKEN_BY_CALL;
+	return news[0].revents ? AWOKEN_BY_KICK : AWOKEN_BY_NONE;
+}
+
+/* What it was like when the thread began to wait for the poller to end. */
+struct absence {
+	unsigned int polls;
+	uint64_t ran, since;
+};
+
+static struct absence absence_begin(const struct lane *lane)
+{
+	return (struct absence){
+	    .polls = atomic_load_explicit(&lane->polls, memory_order_relaxed),
+	    .ran = poller_time(lane),
+	    .since = lane_now(),
+	};
+}
+
+static bool had_core(const struct lane *lane, const struct absence *absence)
+{
+	return poller_time(lane) > absence->ran + (lane_now() - absence->since) / 2;
+}
+
+/* It polled when the nap began. If it has not looked at the clock for long since, it has ended, or
+ * has so much to take in that it need not look. */
+static bool is_out_of_sight(const struct lane *lane)
+{
+	return lane_now() >= atomic_load_explicit(&lane->seen, memory_order_relaxed) + NAP_NS;
+}
+
 /* Until there is news, or nobody polls any more. Who waits for the lock keeps it from the poller,
  * so it is taken for a reason only. */
 static void nap(struct lane *lane)
 {
-	unsigned int polls = atomic_load_explicit(&lane->polls, memory_order_relaxed);
-	struct pollfd news[] = {
-	    {.fd = lane->kick_fd, .events = POLLIN},
-	    {.fd = lane->call_fd, .events = POLLIN},
-	};
-	const struct timespec patience = {.tv_nsec = NAP_NS};
-	uint64_t ran = poller_time(lane);
-	bool is_kicked = ppoll(news, 2, &patience, NULL) > 0;
+	const struct timespec moment = {.tv_nsec = NAP_NS / 4};
+	struct absence absence = absence_begin(lane);
+	enum awoken by;
 
-	if (news[1].revents) {
+	nap_begin(&lane->nap, absence.since);
+	by = doze(lane, NULL);
+	if (by == AWOKEN_BY_NONE && !is_left_alone(lane, absence.polls) && is_out_of_sight(lane)) {
+		absence = absence_begin(lane);
+		by = doze(lane, &moment);
+	}
+	if (by == AWOKEN_BY_CALL) {
 		take_call(lane);
 		return;
 	}
-	if (!is_kicked && is_left_alone(lane, polls)) {
-		take_over(lane, polls, poller_time(lane) > ran + NAP_NS / 2);
+	if (by == AWOKEN_BY_NONE && is_left_alone(lane, absence.polls)) {
+		take_over(lane, absence.polls, had_core(lane, &absence));
 		return;
 	}
-	if (!is_kicked && !(is_wary(lane) && is_reliable(lane)))
+	if (by == AWOKEN_BY_NONE && !(is_wary(lane) && is_reliable(lane)))
 		return;
 	lane_lock(lane);
-	if (is_kicked) {
+	if (by == AWOKEN_BY_KICK) {
 		if (lane_turn(lane, true))
 			lane_let_it_call(lane); /* what the program waits to see may be among it */
 	} else {

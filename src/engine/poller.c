@@ -55,7 +55,11 @@ static void note_poll(struct lane *lane, uint64_t now)
 	uint64_t since = atomic_load_explicit(&lane->polling_since, memory_order_relaxed);
 	clockid_t clock;
 
-	if (!is_one_of_many || atomic_load_explicit(&lane->has_poller, memory_order_relaxed) ||
+	if (atomic_load_explicit(&lane->has_poller, memory_order_relaxed)) {
+		nap_put_off(&lane->nap, now);
+		return;
+	}
+	if (!is_one_of_many ||
 	    now <= since + atomic_load_explicit(&lane->patience, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&lane->poller_since, now, memory_order_relaxed);

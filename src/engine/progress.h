@@ -10,10 +10,7 @@
 
 #include "engine/lane.h"
 
-enum {
-	PATIENCE_NS = 100000, /* at first, see lane.h */
-	NAP_NS = 1000000,
-};
+enum { PATIENCE_NS = 100000 /* at first, see lane.h */ };
 
 /* Who ends with an answer owed for which the peer's ring has no room, looks again and again. */
 enum {
