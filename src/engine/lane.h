@@ -106,8 +106,8 @@ struct lane {
 	/* any thread */
 	_Atomic(struct seat *) posted;	  /* QPs that have something to do, newest first */
 	_Atomic(struct parcel *) parcels; /* packets that came in elsewhere, newest first */
-	atomic_uint polls;
-	atomic_uint posts;	    /* doorbells */
+	atomic_uint polls, polls_noted;	  /* up to the last that looked at the clock */
+	atomic_uint posts;		  /* doorbells */
 	atomic_ulong seen;	    /* when a program last left a verb; 0: it said that it sleeps */
 	atomic_ulong seen_sends;    /* system calls until then */
 	atomic_ulong polling_since; /* no gap since then */

@@ -210,6 +210,14 @@ static void take_call(struct lane *lane)
 	lane_unlock(lane);
 }
 
+static void take_kick(struct lane *lane)
+{
+	lane_lock(lane);
+	if (lane_turn(lane, true))
+		lane_let_it_call(lane); /* what the program waits to see may be among it */
+	lane_unlock(lane);
+}
+
 /* The ACK of what was taken in has been sent with the program's reply, or leaves now. */
 static void await_reply(struct lane *lane)
 {
@@ -229,18 +237,20 @@ static void await_reply(struct lane *lane)
 	lane_unlock(lane);
 }
 
-/* What polls that stopped have taught, which a program that goes on polling disproves. Only this
- * thread learns it. */
-static bool is_wary(const struct lane *lane)
+/* What polls that stopped have taught, which a program that went on polling for long disproves.
+ * Only this thread learns it. */
+static void forgive_reliable(struct lane *lane)
 {
-	return atomic_load_explicit(&lane->patience, memory_order_relaxed) != PATIENCE_NS ||
-	       lane->calling.vain;
-}
-
-static bool is_reliable(const struct lane *lane)
-{
-	return lane_now() >=
-	       atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS;
+	if (atomic_load_explicit(&lane->patience, memory_order_relaxed) == PATIENCE_NS &&
+	    !lane->calling.vain)
+		return;
+	if (lane_now() <
+	    atomic_load_explicit(&lane->poller_since, memory_order_relaxed) + RELIABLE_NS)
+		return;
+	lane_lock(lane);
+	lane->patience = PATIENCE_NS;
+	calling_forget(&lane->calling);
+	lane_unlock(lane);
 }
 
 enum awoken { AWOKEN_BY_NONE, AWOKEN_BY_KICK, AWOKEN_BY_CALL };
@@ -301,25 +311,13 @@ static void nap(struct lane *lane)
 		absence = absence_begin(lane);
 		by = doze(lane, &moment);
 	}
-	if (by == AWOKEN_BY_CALL) {
+	forgive_reliable(lane);
+	if (by == AWOKEN_BY_CALL)
 		take_call(lane);
-		return;
-	}
-	if (by == AWOKEN_BY_NONE && is_left_alone(lane, absence.polls)) {
+	else if (by == AWOKEN_BY_KICK)
+		take_kick(lane);
+	else if (is_left_alone(lane, absence.polls))
 		take_over(lane, absence.polls, had_core(lane, &absence));
-		return;
-	}
-	if (by == AWOKEN_BY_NONE && !(is_wary(lane) && is_reliable(lane)))
-		return;
-	lane_lock(lane);
-	if (by == AWOKEN_BY_KICK) {
-		if (lane_turn(lane, true))
-			lane_let_it_call(lane); /* what the program waits to see may be among it */
-	} else {
-		lane->patience = PATIENCE_NS;
-		calling_forget(&lane->calling);
-	}
-	lane_unlock(lane);
 }
 
 /* What is still owed, as pay_debts() of a single QP. */

@@ -25,17 +25,20 @@ enum {
 };
 
 /*
- * Whether this poll is one of many without a gap between them. The time that others had the core is
+ * Whether this poll is one of many without a gap between them, on average where some came between
+ * that did not look at the clock (express_glance()). The time that others had the core is
  * none, and counts for nothing: most likely it was the lane's own thread, woken by a packet, which
  * would go on like that for ever if each time it made the poller none.
  */
 static bool is_polling(struct lane *lane, uint64_t now)
 {
 	uint64_t seen = atomic_load_explicit(&lane->seen, memory_order_relaxed);
+	unsigned int polls = atomic_fetch_add_explicit(&lane->polls, 1, memory_order_relaxed) + 1;
+	unsigned int noted = atomic_load_explicit(&lane->polls_noted, memory_order_relaxed);
 
-	atomic_fetch_add_explicit(&lane->polls, 1, memory_order_relaxed);
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
-	if (now < seen + GAP_NS)
+	atomic_store_explicit(&lane->polls_noted, polls, memory_order_relaxed);
+	if (now < seen + (uint64_t)GAP_NS * (polls - noted))
 		return true;
 	if (thread_was_preempted() && now < seen + PREEMPTED_MAX_NS) {
 		atomic_fetch_add_explicit(&lane->polling_since, now - seen, memory_order_relaxed);
@@ -55,13 +58,13 @@ static void note_poll(struct lane *lane, uint64_t now)
 	uint64_t since = atomic_load_explicit(&lane->polling_since, memory_order_relaxed);
 	clockid_t clock;
 
+	if (!is_one_of_many ||
+	    now <= since + atomic_load_explicit(&lane->patience, memory_order_relaxed))
+		return;
 	if (atomic_load_explicit(&lane->has_poller, memory_order_relaxed)) {
 		nap_put_off(&lane->nap, now);
 		return;
 	}
-	if (!is_one_of_many ||
-	    now <= since + atomic_load_explicit(&lane->patience, memory_order_relaxed))
-		return;
 	atomic_store_explicit(&lane->poller_since, now, memory_order_relaxed);
 	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
 		atomic_store_explicit(&lane->poller_clock, clock, memory_order_relaxed);

@@ -223,6 +223,36 @@ static void the_thread_leaves_who_goes_on_polling_alone(void **state)
 	side_close(&side);
 }
 
+/* Polls, for the thread to nap by then, and sleeps. */
+static bool is_trusted_after_sleep(struct side *of)
+{
+	enum { NAPS_MS = 4, LOOKS = 100 };
+	struct lane *lane = polled_lane(of);
+
+	for (uint64_t until = now_ms() + NAPS_MS; now_ms() < until;)
+		engine_poll(of->cq);
+	lane_lock(lane);
+	atomic_store(&lane->patience, 4 * PATIENCE_NS);
+	atomic_store(&lane->poller_since, 0);
+	lane_unlock(lane);
+	lane_will_sleep(lane);
+	for (int look = 0; look < LOOKS && atomic_load(&lane->patience) != PATIENCE_NS; look++)
+		poll(NULL, 0, 1);
+	return atomic_load(&lane->patience) == PATIENCE_NS;
+}
+
+/* However its polls end. */
+static void who_polled_for_long_is_trusted_again(void **state)
+{
+	bool is_trusted = false;
+
+	side_open(&side, IBV_QPT_RC);
+	for (int try = 0; try < 20 && !is_trusted; try++)
+		is_trusted = is_trusted_after_sleep(&side);
+	assert_true(is_trusted);
+	side_close(&side);
+}
+
 /* What is at that source wakes the thread, though the program polls, which takes none of it. */
 static void let_it_call(struct lane *lane, struct source *source)
 {
@@ -322,6 +352,34 @@ static void the_thread_is_not_woken_as_long_as_a_program_polls(void **state)
 	side_close(&side);
 }
 
+/* A poll now and then, or two, is no reason to sleep on. Who is kept from the core meanwhile has
+ * seen nothing: then again. */
+static void only_who_goes_on_polling_puts_off_that_the_thread_looks(void **state)
+{
+	struct lane *lane;
+	uint64_t begin;
+	bool is_left = false;
+
+	side_open(&side, IBV_QPT_RC);
+	for (int try = 0; try < 100 && !is_left; try++) {
+		lane = polled_lane(&side);
+		for (begin = engine_now(); engine_now() < begin + NAP_NS / 5;)
+			;
+		atomic_store(&lane->nap.put_off_at, 0);
+		begin = engine_now();
+		engine_poll(side.cq);
+		engine_poll(side.cq);
+		is_left =
+		    atomic_load(&lane->nap.put_off_at) < begin && atomic_load(&lane->has_poller);
+	}
+	assert_true(is_left);
+	for (uint64_t until = now_ms() + PATIENCE_MS;
+	     now_ms() < until && atomic_load(&lane->nap.put_off_at) < begin + NAP_NS;)
+		engine_poll(side.cq);
+	assert_true(atomic_load(&lane->nap.put_off_at) >= begin + NAP_NS);
+	side_close(&side);
+}
+
 static bool is_taken_in_time(int fd)
 {
 	uint64_t deadline = now_ms() + PATIENCE_MS;
@@ -385,6 +443,8 @@ int main(void)
 	    cmocka_unit_test(who_only_copies_looks_at_the_sockets_now_and_then),
 	    cmocka_unit_test(packets_call_the_thread_until_that_was_in_vain),
 	    cmocka_unit_test(the_thread_leaves_who_goes_on_polling_alone),
+	    cmocka_unit_test(who_polled_for_long_is_trusted_again),
+	    cmocka_unit_test(only_who_goes_on_polling_puts_off_that_the_thread_looks),
 	    cmocka_unit_test(the_thread_is_not_woken_as_long_as_a_program_polls),
 	    cmocka_unit_test(the_thread_sleeps_on_an_inlet_again_that_nobody_polls_any_more),
 	};
