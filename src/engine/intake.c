@@ -266,6 +266,7 @@ bool intake_parcels(struct lane *lane, uint64_t now)
 	return true;
 }
 
+/* Than at an inlet that its poller has alone. */
 static unsigned int look_elsewhere(struct lane *lane, uint64_t now, bool is_thread)
 {
 	struct epoll_event events[EVENTS];
@@ -319,13 +320,6 @@ static bool inlet_is_hot(const struct lane *lane)
 	       atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
 }
 
-/* Where it has just been looked at. */
-static unsigned int look_around(struct lane *lane, uint64_t now)
-{
-	return inlet_is_hot(lane) ? look_elsewhere(lane, now, false)
-				  : intake_everywhere(lane, now, false);
-}
-
 /* Where there is but one socket, that was it. */
 static bool looks_around(struct lane *lane, bool has_found)
 {
@@ -358,6 +352,7 @@ unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 	if (count && inlet_is_hot(lane))
 		inlet_was_polled(lane);
 	if (looks_around(lane, count > 0))
-		count += look_around(lane, now);
+		count += inlet_is_hot(lane) ? look_elsewhere(lane, now, false)
+					    : intake_everywhere(lane, now, false);
 	return count;
 }

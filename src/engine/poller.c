@@ -26,9 +26,9 @@ enum {
 
 /*
  * Whether this poll is one of many without a gap between them, on average where some came between
- * that did not look at the clock (express_glance()). The time that others had the core is
- * none, and counts for nothing: most likely it was the lane's own thread, woken by a packet, which
- * would go on like that for ever if each time it made the poller none.
+ * that did not look at the clock (express_glance()). The time that others had the core is none, and
+ * counts for nothing: most likely it was the lane's own thread, woken by a packet, which would go
+ * on like that for ever if each time it made the poller none.
  */
 static bool is_polling(struct lane *lane, uint64_t now)
 {

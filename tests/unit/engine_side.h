@@ -11,8 +11,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "device/mr.h"
@@ -46,6 +49,32 @@ static const struct engine_face face = {.cq_event = on_cq_event, .async_event = 
 static inline uint64_t now_ms(void)
 {
 	return engine_now() / 1000000;
+}
+
+/* Voluntary switches of all threads but the caller's. */
+static inline unsigned long wakeups(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	unsigned long sum = 0;
+
+	while ((entry = readdir(dir))) {
+		char path[300], line[256];
+		unsigned long n;
+		FILE *file;
+
+		if (entry->d_name[0] == '.' || atoi(entry->d_name) == gettid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		file = fopen(path, "r");
+		while (file && fgets(line, sizeof(line), file))
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				sum += n;
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return sum;
 }
 
 /* ---- the surroundings ---- */

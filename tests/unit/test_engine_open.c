@@ -474,32 +474,6 @@ static void closing_gives_everything_back(void **state)
 	assert_int_equal(count_descriptors(), before);
 }
 
-/* Voluntary switches of all threads but the caller's. */
-static unsigned long wakeups(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	struct dirent *entry;
-	unsigned long sum = 0;
-
-	while ((entry = readdir(dir))) {
-		char path[300], line[256];
-		unsigned long n;
-		FILE *file;
-
-		if (entry->d_name[0] == '.' || atoi(entry->d_name) == gettid())
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
-		file = fopen(path, "r");
-		while (file && fgets(line, sizeof(line), file))
-			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
-				sum += n;
-		if (file)
-			fclose(file);
-	}
-	closedir(dir);
-	return sum;
-}
-
 static void an_idle_engine_sleeps(void **state)
 {
 	unsigned long before;
