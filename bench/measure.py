@@ -102,6 +102,9 @@ class Machine:
     def hop(self):
         return self.ceiling("hop") or float("inf")
 
+    def pace(self):
+        return number(self.output([os.path.join(self.here, "pace")])) or float("inf")
+
     def ceiling(self, *arguments):
         return number(self.output([os.path.join(self.here, "ceiling"), *map(str, arguments)]))
 

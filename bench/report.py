@@ -127,8 +127,8 @@ def table(found, placements, usual, missing):
     print("\nplacement of the two cores: %s; compared is what was measured %s%s" % (
         ", ".join("%s %d times" % pair for pair in placements.most_common()), usual,
         "" if all(f.is_usual for f in found.values()) else " (* but not this)"))
-    if usual != "near" and usual != "far":
-        print("others were busy on this machine: MISTRUST these figures")
+    if usual not in ("near", "far"):
+        print("others were busy on this machine or on its cores: MISTRUST these figures")
     if missing:
         print("not compared with, for want of the package: %s" % ", ".join(sorted({m.package for m in missing})))
 

@@ -51,6 +51,12 @@ samples = {
     "cannot be": [(None, "near"), (None, "near")],
 }
 assert [i.name for i in bench.lacking([Item(n) for n in samples], samples, 2)] == ["moved", "failed once"]
+
+# A core that is half another machine's is no placement to compare in, as long as there is another one.
+assert [bench.placement(*probes) for probes in ((70, 500, 500), (280, 550, 500), (280, 900, 500), (5000, 500, 500))] == [
+    "near", "far", "shared", "busy"]
+assert bench.usual_of({"a": [(1., "shared"), (1., "shared"), (1., "mixed"), (2., "far")]})[1] == "far"
+assert bench.usual_of({"a": [(1., "shared"), (1., "mixed"), (1., "mixed")]})[1] == "shared"
 END
 
 # Who measures between two hosts finds their ports up.
