@@ -33,7 +33,6 @@ enum {
 	EVENTS = 16,
 	INLET_LOOKS = 2, /* more, at an inlet, in one poll */
 	TAKE_ROUNDS = 64,
-	FLOW_PACKETS = 8, /* in a look: there are more to come */
 };
 
 struct intake {
@@ -301,15 +300,20 @@ unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread)
 	return count + look_elsewhere(lane, now, is_thread);
 }
 
+unsigned int intake_again(struct lane *lane, uint64_t now)
+{
+	return lane->hot ? receive(lane, lane->hot, now) : 0;
+}
+
 unsigned int intake_turn(struct lane *lane, uint64_t now, bool is_thread)
 {
 	unsigned int count = 0;
 
-	if (is_thread && lane->is_flowing && lane->hot && lane->looks++ % LOOK_AROUND_EVERY)
-		count = receive(lane, lane->hot, now);
+	if (is_thread && lane->is_flowing && lane->looks++ % LOOK_AROUND_EVERY)
+		count = intake_again(lane, now);
 	if (!count)
 		count = intake_everywhere(lane, now, is_thread);
-	lane->is_flowing = count >= FLOW_PACKETS;
+	lane->is_flowing = count;
 	return count;
 }
 
@@ -344,7 +348,7 @@ unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 		return count;
 	}
 	*spent += LANE_SOCKET_LOOK;
-	count = lane->hot ? receive(lane, lane->hot, now) : 0;
+	count = intake_again(lane, now);
 	for (int i = 0; i < INLET_LOOKS && !count && inlet_is_hot(lane); i++) {
 		*spent += LANE_SOCKET_LOOK;
 		count = receive(lane, lane->hot, now);

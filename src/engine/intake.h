@@ -14,8 +14,11 @@
  * as it is not read, and the descriptor of kicks, which only the thread reads. */
 unsigned int intake_everywhere(struct lane *lane, uint64_t now, bool is_thread);
 
-/* The same for a turn: the thread looks first where much came from just now, without asking where
- * there is something, and mostly finds the next batch of a stream. */
+/* The socket that had something last. */
+unsigned int intake_again(struct lane *lane, uint64_t now);
+
+/* All of them for a turn: the thread, if its turn before found something, looks first where that
+ * was, without asking where there is something, and mostly finds what a stream brings next. */
 unsigned int intake_turn(struct lane *lane, uint64_t now, bool is_thread);
 
 /* A poll's look: at shared memory, which costs next to nothing, and at the socket that had

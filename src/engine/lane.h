@@ -140,7 +140,7 @@ struct lane {
 	struct cds_list_head sources;
 	struct cds_list_head branches, dead_lines; /* line.h */
 	struct source *hot;			   /* the last that had something */
-	bool is_flowing;			   /* and then it had much, for the thread */
+	bool is_flowing;			   /* and that was its last turn, for the thread */
 	struct inlet inlet;
 	uint32_t looks;
 	uint32_t gsi_psn;

@@ -198,12 +198,12 @@ static bool may_await_reply(struct lane *lane)
 }
 
 /* What is left of responses is too little for a send, and more may be asked for already. */
-static unsigned int look_before_rest(struct lane *lane, bool is_thread)
+static unsigned int look_before_rest(struct lane *lane)
 {
 	unsigned int count = 0;
 
 	for (int i = 0; i < REST_LOOKS && lane->ready && transport_has_rest(lane->ready->qp); i++) {
-		count += intake_everywhere(lane, lane_now(), is_thread);
+		count += intake_again(lane, lane_now());
 		lane_run(lane, lane_now());
 	}
 	return count;
@@ -219,7 +219,7 @@ unsigned int lane_turn(struct lane *lane, bool is_thread)
 		lane->is_answering_later = lane->is_awaiting_reply = true;
 	else
 		lane_run(lane, now);
-	return count + near + look_before_rest(lane, is_thread);
+	return count + near + look_before_rest(lane);
 }
 
 bool lane_catch_up(struct lane *lane)

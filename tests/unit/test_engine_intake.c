@@ -120,6 +120,24 @@ static void the_next_batch_is_looked_for_where_the_last_one_was(void **state)
 	close_test(&t);
 }
 
+/* Of READs, of which the other side asks for a few at a time. */
+static void so_is_it_for_one_packet(void **state)
+{
+	static const char packet[BYTES];
+	struct intake_test t;
+
+	open_test(&t);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(send(t.to_busy, packet, BYTES, 0), BYTES);
+		assert_int_equal(intake_turn(t.lane, 1, true), 1);
+		assert_int_equal(has(t.other.fd), i);
+		if (i == 0)
+			send_batch(t.to_other);
+		t.lane->looks = 1;
+	}
+	close_test(&t);
+}
+
 static void a_stream_keeps_nobody_out(void **state)
 {
 	struct intake_test t;
@@ -302,6 +320,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_next_batch_is_looked_for_where_the_last_one_was),
+	    cmocka_unit_test(so_is_it_for_one_packet),
 	    cmocka_unit_test(a_stream_keeps_nobody_out),
 	    cmocka_unit_test(where_it_has_nothing_more_all_are_looked_at),
 	    cmocka_unit_test(who_is_not_the_thread_looks_at_all),
