@@ -4,7 +4,7 @@
  */
 #include "engine/habit.h"
 
-enum { SIGNS_MIN = 4, NEEDED_MAX = 1024, MISSES_MAX = 3, HITS_MAX = 16 };
+enum { SIGNS_MIN = 4, NEEDED_MAX = 256, MISSES_MAX = 3, HITS_MAX = 16 };
 
 bool habit_holds(const struct habit *habit)
 {
@@ -14,7 +14,7 @@ bool habit_holds(const struct habit *habit)
 void habit_sign(struct habit *habit, bool would_pay)
 {
 	if (!would_pay)
-		habit->signs = 0;
+		habit->signs -= habit->signs < SIGNS_MIN ? habit->signs : SIGNS_MIN;
 	else if (!habit_holds(habit))
 		habit->signs++;
 }

@@ -7,6 +7,10 @@
  * program's own, and each takes the waker as much of its time as a message takes in all. So where
  * events come sooner than that, looking costs less than sleeping, for both processes. It is tried
  * where they did several times in a row, and given up where it is in vain (habit.h).
+ *
+ * Where both ends wait for each other by sleeping, an answer takes longer than looking is worth: so
+ * the first look is as long as the waits before were, until the other end, which does the same, has
+ * begun as well. Whoever has to be looked for so long each time is not looked for any more.
  */
 #ifndef ENGINE_LOOKOUT_H
 #define ENGINE_LOOKOUT_H
@@ -22,12 +26,14 @@ enum { LOOKOUT_NS = 50000 }; /* the least patience */
 struct lookout {
 	struct habit habit; /* its signs are short waits */
 	uint64_t wake;	    /* how long a wake-up takes on this machine; 0: not known */
+	uint64_t slept;	    /* the last wait, if it was short; 0 once looking has paid */
 };
 
 /* Enough waits were short. */
 bool lookout_may(const struct lookout *lookout);
 
-/* How long to look, and then it sleeps: what sleeping would have cost. */
+/* How long to look, and then it sleeps: what sleeping would have cost, at first as long as waits
+ * are. */
 uint64_t lookout_patience(const struct lookout *lookout);
 
 /* A thread that slept ran again so long after its event was raised. */
@@ -36,8 +42,8 @@ void lookout_woke(struct lookout *lookout, uint64_t took);
 /* A wait is over that took so long, by sleeping. */
 void lookout_slept(struct lookout *lookout, uint64_t took);
 
-/* The time for looking is over, or the event was there before. */
-void lookout_looked(struct lookout *lookout, bool was_there);
+/* The time for looking is over, or the event was there before, after so long. */
+void lookout_looked(struct lookout *lookout, bool was_there, uint64_t took);
 
 /* To look was wrong, and is not to be tried again soon. */
 void lookout_in_vain(struct lookout *lookout);

@@ -15,23 +15,24 @@ static void begin(struct vigil *vigil, unsigned int found, uint64_t now)
 		vigil->until = now + LOOKOUT_NS;
 	else if (lookout_may(&vigil->lookout))
 		vigil->until = now + lookout_patience(&vigil->lookout);
+	vigil->since = now;
 	vigil->is_on = now < vigil->until;
 }
 
-static void learn(struct vigil *vigil, bool was_there)
+static void learn(struct vigil *vigil, bool was_there, uint64_t now)
 {
 	if (lookout_may(&vigil->lookout))
-		lookout_looked(&vigil->lookout, was_there);
+		lookout_looked(&vigil->lookout, was_there, now - vigil->since);
 }
 
 bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now)
 {
 	if (found) {
 		if (vigil->is_on)
-			learn(vigil, true);
+			learn(vigil, true, now);
 		begin(vigil, found, now);
 	} else if (vigil->is_on && now >= vigil->until) {
-		learn(vigil, false);
+		learn(vigil, false, now);
 		vigil->is_on = false;
 	}
 	return vigil->is_on;
@@ -52,6 +53,7 @@ void vigil_yielded(struct vigil *vigil, uint64_t took, enum perch_use use)
 	else if (vigil->calm < CALM_MAX)
 		vigil->calm++;
 	if (use != PERCH_COMPUTED) {
+		vigil->since += took;
 		vigil->until += took;
 		return;
 	}

@@ -16,9 +16,9 @@
 /* A thread's. Zeroed at first. */
 struct vigil {
 	struct lookout lookout;
-	uint64_t until;
-	uint32_t looks; /* since the last yield */
-	uint32_t calm;	/* how often their number before one was doubled */
+	uint64_t since, until; /* it looks */
+	uint32_t looks;	       /* since the last yield */
+	uint32_t calm;	       /* how often their number before one was doubled */
 	bool is_on;
 };
 

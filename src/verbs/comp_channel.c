@@ -164,29 +164,32 @@ static uint64_t lookout_begin(struct channel *channel)
 	return patience;
 }
 
-static void lookout_end(struct channel *channel, bool has_found)
+static void lookout_end(struct channel *channel, bool has_found, uint64_t took)
 {
 	pthread_mutex_lock(&channel->lock);
 	channel->is_looking_out = false;
-	lookout_looked(&channel->lookout, has_found);
+	lookout_looked(&channel->lookout, has_found, took);
 	if (!cds_list_empty(&channel->ready) && !channel->is_raised)
 		raise_event(channel);
 	pthread_mutex_unlock(&channel->lock);
 }
 
 /* Does the work of the lanes' threads for a while. True if there was an event, which is taken. */
-static bool look_out(struct channel *channel, uint64_t until, struct ibv_cq **cq, void **cq_context)
+static bool look_out(struct channel *channel, uint64_t since, uint64_t patience, struct ibv_cq **cq,
+		     void **cq_context)
 {
 	UNCANCELLED;
 	struct adapter *adapter = context_of(channel->ibv.context)->adapter;
 	unsigned int lanes = atomic_load_explicit(&channel->lanes, memory_order_relaxed);
 	bool has_found;
+	uint64_t took;
 
 	do {
 		engine_look_out(adapter, lanes);
 		has_found = take_locked(channel, cq, cq_context);
-	} while (!has_found && engine_now() < until);
-	lookout_end(channel, has_found);
+		took = engine_now() - since;
+	} while (!has_found && took < patience);
+	lookout_end(channel, has_found, took);
 	return has_found;
 }
 
@@ -221,7 +224,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 		return -1;
 	since = engine_now();
 	patience = lookout_begin(channel);
-	if (patience && look_out(channel, since + patience, cq, cq_context))
+	if (patience && look_out(channel, since, patience, cq, cq_context))
 		return 0;
 	give_over(channel);
 	do {

@@ -62,9 +62,28 @@ static void requests_that_stop_are_not_looked_for(void **state)
 	assert_false(vigil_goes_on(&vigil, 0, MS + 51 * US));
 	for (int i = 2; i <= 3; i++) {
 		assert_true(vigil_goes_on(&vigil, 1, (uint64_t)i * MS));
-		assert_false(vigil_goes_on(&vigil, 0, (uint64_t)i * MS + 50 * US));
+		assert_true(vigil_goes_on(&vigil, 0, (uint64_t)i * MS + 249 * US));
+		assert_false(vigil_goes_on(&vigil, 0, (uint64_t)i * MS + 250 * US));
 	}
 	assert_false(vigil_goes_on(&vigil, 1, 4 * MS)); /* three in vain */
+}
+
+/* A request each 140 us costs less where it sleeps. */
+static void requests_that_are_late_are_not_looked_for(void **state)
+{
+	struct vigil vigil = {0};
+	uint64_t now = MS;
+
+	requests(&vigil, 4, 140 * US);
+	for (int i = 0; i < 3; i++, now += 140 * US) {
+		assert_true(vigil_goes_on(&vigil, 1, now));
+		vigil_yielded(&vigil, 30 * US, PERCH_UNUSED);
+		now += 30 * US; /* of others */
+		assert_true(vigil_goes_on(&vigil, 0, now + 139 * US));
+	}
+	vigil_goes_on(&vigil, 1, now);
+	assert_false(vigil_goes_on(&vigil, 0, now + 250 * US));
+	assert_false(vigil_goes_on(&vigil, 1, now + 300 * US));
 }
 
 static void beside_who_computes_it_sleeps(void **state)
@@ -135,6 +154,7 @@ int main(void)
 	    cmocka_unit_test(after_a_batch_it_looks_for_a_while),
 	    cmocka_unit_test(where_requests_come_soon_it_looks),
 	    cmocka_unit_test(requests_that_stop_are_not_looked_for),
+	    cmocka_unit_test(requests_that_are_late_are_not_looked_for),
 	    cmocka_unit_test(beside_who_computes_it_sleeps),
 	    cmocka_unit_test(what_others_take_of_the_while_is_added),
 	    cmocka_unit_test(a_yield_that_nobody_uses_becomes_rare),
