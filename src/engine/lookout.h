@@ -10,7 +10,8 @@
  *
  * Where both ends wait for each other by sleeping, an answer takes longer than looking is worth: so
  * the first look is as long as the waits before were, until the other end, which does the same, has
- * begun as well. Whoever has to be looked for so long each time is not looked for any more.
+ * begun as well, and so is the one behind a look in vain, over which the other end may have gone to
+ * sleep. Whoever has to be looked for so long each time is not looked for any more.
  */
 #ifndef ENGINE_LOOKOUT_H
 #define ENGINE_LOOKOUT_H
@@ -26,14 +27,14 @@ enum { LOOKOUT_NS = 50000 }; /* the least patience */
 struct lookout {
 	struct habit habit; /* its signs are short waits */
 	uint64_t wake;	    /* how long a wake-up takes on this machine; 0: not known */
-	uint64_t slept;	    /* the last wait, if it was short; 0 once looking has paid */
+	uint64_t slept;	    /* the longest short wait lately; 0 once looking has paid */
 };
 
 /* Enough waits were short. */
 bool lookout_may(const struct lookout *lookout);
 
-/* How long to look, and then it sleeps: what sleeping would have cost, at first as long as waits
- * are. */
+/* How long to look, and then it sleeps: what sleeping would have cost; at first as long as waits
+ * were, and behind a look that did not pay as long as the longest that are short. */
 uint64_t lookout_patience(const struct lookout *lookout);
 
 /* A thread that slept ran again so long after its event was raised. */
