@@ -33,8 +33,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -67,14 +68,6 @@ static void fail(const char *what)
 {
 	perror(what);
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
 /* Start the other side. Returns in the parent; the child ends with it. */

@@ -25,8 +25,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum {
 	FRAME_MAX = 9216,
@@ -63,14 +64,6 @@ static void die(const char *what)
 {
 	perror(what);
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
 /* splitmix64 */
