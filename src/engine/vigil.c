@@ -25,11 +25,11 @@ static void learn(struct vigil *vigil, bool was_there, uint64_t now)
 		lookout_looked(&vigil->lookout, was_there, now - vigil->since);
 }
 
-bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now)
+bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t looked, uint64_t now)
 {
 	if (found) {
 		if (vigil->is_on)
-			learn(vigil, true, now);
+			learn(vigil, true, looked);
 		begin(vigil, found, now);
 	} else if (vigil->is_on && now >= vigil->until) {
 		learn(vigil, false, now);

@@ -22,8 +22,9 @@ struct vigil {
 	bool is_on;
 };
 
-/* It looked and found so many packets: whether it is to look again. */
-bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t now);
+/* It looked, at first then, found so many packets, and is done with them now: whether it is to look
+ * again. What answers took is no part of the wait for the next request. */
+bool vigil_goes_on(struct vigil *vigil, unsigned int found, uint64_t looked, uint64_t now);
 
 /* It found nothing: whether it yields the core before it looks again. A yield takes as long as a
  * few looks, and so each makes a message late that comes meanwhile. */
