@@ -18,7 +18,7 @@
 enum {
 	FLUSH_RETRY_NS = 30000, /* a full socket */
 	OWN_ROUNDS = 4,		/* of a lane that sends to itself, before others have their turn */
-	REST_LOOKS = 8,
+	RESPONSE_TURNS = 8,	/* before the lock is let go */
 };
 
 void lane_retime(struct lane *lane, struct qp *qp)
@@ -197,13 +197,16 @@ static bool may_await_reply(struct lane *lane)
 	       !seat->next;
 }
 
-/* What is left of responses is too little for a send, and more may be asked for already. */
-static unsigned int look_before_rest(struct lane *lane)
+/* All turns of responses, and before what is left in the end, too little for a send, a look, as
+ * more may be asked for already. */
+static unsigned int go_on_responding(struct lane *lane)
 {
 	unsigned int count = 0;
 
-	for (int i = 0; i < REST_LOOKS && lane->ready && transport_has_rest(lane->ready->qp); i++) {
-		count += intake_again(lane, lane_now());
+	for (int i = 0;
+	     i < RESPONSE_TURNS && lane->ready && transport_has_responses(lane->ready->qp); i++) {
+		if (transport_has_rest(lane->ready->qp))
+			count += intake_again(lane, lane_now());
 		lane_run(lane, lane_now());
 	}
 	return count;
@@ -219,7 +222,7 @@ unsigned int lane_turn(struct lane *lane, bool is_thread)
 		lane->is_answering_later = lane->is_awaiting_reply = true;
 	else
 		lane_run(lane, now);
-	return count + near + look_before_rest(lane);
+	return count + near + go_on_responding(lane);
 }
 
 bool lane_catch_up(struct lane *lane)

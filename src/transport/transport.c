@@ -201,6 +201,11 @@ bool transport_owes_ack_alone(const struct qp *qp)
 	       !responder->is_reporting && !responder->waiting_count;
 }
 
+bool transport_has_responses(const struct qp *qp)
+{
+	return qp_is_reliable(qp) && is_receiving(qp) && qp->responder->job_count;
+}
+
 bool transport_has_rest(const struct qp *qp)
 {
 	return qp_is_reliable(qp) && is_receiving(qp) && responder_has_rest(qp);

@@ -63,6 +63,9 @@ bool transport_owes(const struct qp *qp);
 /* It has an ACK to send, and no other answer. */
 bool transport_owes_ack_alone(const struct qp *qp);
 
+/* Responses are to follow. */
+bool transport_has_responses(const struct qp *qp);
+
 /* Whole segmented sends of responses have left, and less than one more is to follow. */
 bool transport_has_rest(const struct qp *qp);
 

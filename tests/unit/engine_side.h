@@ -143,6 +143,47 @@ static inline void side_open(struct side *side, enum ibv_qp_type type)
 	assert_int_equal(port_gid(&side->adapter->port, 0, &side->self.gid), 0);
 }
 
+static inline void side_connect(struct side *side)
+{
+	struct ibv_qp_attr attr = {
+	    .qp_state = IBV_QPS_INIT,
+	    .port_num = 1,
+	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+
+	assert_int_equal(
+	    engine_modify_qp(side->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	    0);
+	attr = (struct ibv_qp_attr){
+	    .qp_state = IBV_QPS_RTR,
+	    .path_mtu = IBV_MTU_1024,
+	    .dest_qp_num = side->peer.qpn,
+	    .rq_psn = side->peer.qpn,
+	    .max_dest_rd_atomic = 1,
+	    .min_rnr_timer = 1,
+	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = side->peer.gid}},
+	};
+	assert_int_equal(engine_modify_qp(side->qp, &attr,
+					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	attr = (struct ibv_qp_attr){
+	    .qp_state = IBV_QPS_RTS,
+	    .timeout = 14,
+	    .retry_cnt = 7,
+	    .rnr_retry = 7,
+	    .sq_psn = side->self.qpn,
+	    .max_rd_atomic = 1,
+	};
+	assert_int_equal(engine_modify_qp(side->qp, &attr,
+					  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					      IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+}
+
 static inline void side_close(struct side *side)
 {
 	assert_int_equal(engine_destroy_qp(side->qp), 0);

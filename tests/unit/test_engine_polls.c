@@ -18,6 +18,7 @@
 #include "engine/state.h"
 #include "engine_side.h"
 #include "link/directory.h"
+#include "transport/responder.h"
 
 static struct side side;
 
@@ -406,6 +407,67 @@ static void the_thread_sleeps_on_an_inlet_again_that_nobody_polls_any_more(void 
 	side_close(&side);
 }
 
+/* Of our own, on no other host: nobody answers. */
+static void connect_to_nobody(struct side *of)
+{
+	of->peer = of->self;
+	of->peer.gid.raw[15] = 9;
+	side_connect(of);
+	of->qp->av.carrier_max = 2 * of->qp->mtu;
+}
+
+/* It owes the responses to a READ of so many packets. */
+static void owe_responses(struct side *of, const struct mr *mr, uint32_t packets)
+{
+	struct responder *responder = of->qp->responder;
+
+	responder->jobs[0] = (struct response_job){
+	    .kind = JOB_READ,
+	    .psn = responder->psn,
+	    .last_psn = psn_add(responder->psn, packets - 1),
+	    .rkey = mr->rkey,
+	    .length = packets * of->qp->mtu,
+	    .left = packets * of->qp->mtu,
+	    .va = mr->iova,
+	};
+	responder->job_count = 1;
+	lane_make_ready(of->qp->seat->lane, of->qp->seat);
+}
+
+/* Also in the third turn of them, where the lock is not let go in between. */
+static void before_the_rest_of_responses_it_looks_for_more_requests(void **state)
+{
+	enum { MTU = 1024, PACKETS = 4 * 62 + 2 };
+	static char bytes[PACKETS * MTU];
+	struct source source = {0};
+	struct lane *lane;
+	struct mr *mr;
+	int ends[2];
+
+	side_open(&side, IBV_QPT_RC);
+	connect_to_nobody(&side);
+	assert_int_equal(
+	    mr_create(side.pd, bytes, sizeof(bytes), (uintptr_t)bytes, IBV_ACCESS_REMOTE_READ, &mr),
+	    0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+	source.fd = ends[0];
+	source.adapter = side.adapter;
+	lane = side.qp->seat->lane;
+	lane_lock(lane);
+	owe_responses(&side, mr, PACKETS);
+	lane->hot = &source;
+	assert_int_equal(write(ends[1], "?", 1), 1);
+	lane_turn(lane, true);
+	assert_int_equal(recv(ends[0], &(char){0}, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(side.qp->responder->job_count, 0);
+	lane->hot = NULL;
+	lane_unlock(lane);
+	assert_int_equal(mr_destroy(mr), 0);
+	close(ends[0]);
+	close(ends[1]);
+	side_close(&side);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +481,7 @@ int main(void)
 	    cmocka_unit_test(only_who_goes_on_polling_puts_off_that_the_thread_looks),
 	    cmocka_unit_test(the_thread_is_not_woken_as_long_as_a_program_polls),
 	    cmocka_unit_test(the_thread_sleeps_on_an_inlet_again_that_nobody_polls_any_more),
+	    cmocka_unit_test(before_the_rest_of_responses_it_looks_for_more_requests),
 	};
 
 	if (!own_network())

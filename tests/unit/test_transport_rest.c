@@ -72,12 +72,16 @@ static void a_rest_waits_for_the_next_turn(void **state)
 {
 	struct pair *pair = *state;
 
+	assert_false(transport_has_responses(pair->b.qp));
 	ask(pair, 1, LENGTH);
+	assert_true(transport_has_responses(pair->b.qp));
 	assert_false(transport_has_rest(pair->b.qp));
 	assert_int_equal(turn_of(&pair->b), RUN);
+	assert_true(transport_has_responses(pair->b.qp));
 	assert_true(transport_has_rest(pair->b.qp));
 	assert_true(pair->b.is_scheduled);
 	assert_int_equal(turn_of(&pair->b), PACKETS - RUN);
+	assert_false(transport_has_responses(pair->b.qp));
 	assert_false(transport_has_rest(pair->b.qp));
 	assert_false(pair->b.is_scheduled);
 	pair_run(pair);
