@@ -48,6 +48,14 @@ static inline struct packet packet_single(const struct packet *packet)
 	return single;
 }
 
+/* How many packets of so many bytes, ICRC included, a segmented send takes (link/udp_link.h). */
+static inline uint32_t packets_of_run(uint32_t bytes)
+{
+	enum { RUN_BYTES = 65000, RUN_PACKETS = 128 };
+
+	return RUN_BYTES / bytes < RUN_PACKETS ? RUN_BYTES / bytes : RUN_PACKETS;
+}
+
 /*
  * Where packets go out. The link gives room in its staging buffer, the transport writes headers,
  * payload and pad there, and the link adds the ICRC when it sends. Under the lane's lock.

@@ -11,8 +11,8 @@
 #include "wire/mtu.h"
 
 enum {
-	RUN_BYTES = 60 << 10, /* what one segmented send takes (link/udp.h) */
-	TURN_BYTES = 2 * RUN_BYTES,
+	TURN_RUNS = 2,
+	RUN_LEAST = 32 << 10, /* bytes: with fewer none is full */
 	SOON_PACKETS = 3,
 	SEVERAL_WQES = 2, /* in flight: nobody waits for a single one */
 };
@@ -187,18 +187,33 @@ struct stretch {
 	bool ends_message, fills_run;
 };
 
-/* Packets until there are so many bytes in the run that the last of them ends it. */
-static uint32_t run_left(const struct qp *qp)
+/* What a segmented send takes of the current message's packets, which are as long as its first, or
+ * are filled up to that (wire/filled.h). */
+static uint32_t run_packets(const struct qp *qp)
 {
-	uint32_t each = BTH_BYTES + qp->mtu, used = qp->requester->run_bytes + qp->mtu;
+	const struct requester *requester = qp->requester;
+	uint32_t bytes = BTH_BYTES + qp->mtu + ICRC_BYTES;
 
-	return used < RUN_BYTES ? (RUN_BYTES - used + each - 1) / each + 1 : 1;
+	if (requester->current != sq_tail(qp) &&
+	    sq_wqe(&qp->sq, requester->current)->opcode == IBV_WR_RDMA_WRITE)
+		bytes += RETH_BYTES;
+	return packets_of_run(bytes);
+}
+
+/* How many more the run takes that has begun. First packets of messages are a little longer. */
+static uint32_t run_room(const struct qp *qp)
+{
+	uint32_t each = BTH_BYTES + qp->mtu, most = run_packets(qp) * each + each / 4;
+
+	return most > qp->requester->run_bytes ? (most - qp->requester->run_bytes) / each : 0;
 }
 
 static struct stretch stretch_of(const struct qp *qp, const struct send_wqe *wqe)
 {
-	uint32_t message = psn_into(wqe->last_psn, qp->requester->psn) + 1, run = run_left(qp);
+	uint32_t message = psn_into(wqe->last_psn, qp->requester->psn) + 1, run = run_room(qp);
 
+	if (!run)
+		run = 1;
 	return (struct stretch){.count = message < run ? message : run,
 				.ends_message = message <= run,
 				.fills_run = run <= message};
@@ -212,10 +227,10 @@ static bool may_leave_asking(const struct qp *qp, const struct send_wqe *wqe, ui
 			     const struct stretch *stretch)
 {
 	const struct requester *requester = qp->requester;
-	uint32_t more = stretch->fills_run ? RUN_BYTES / qp->mtu + 1 : 1;
+	uint32_t more = stretch->fills_run ? run_packets(qp) : 1;
 
 	return is_stream_to_ours(qp) && !is_small(wqe) && !requester->has_credits &&
-	       !(stretch->fills_run && requester->turn_bytes) &&
+	       !(stretch->fills_run && requester->turn_runs) &&
 	       requester_in_flight(requester) + stretch->count + more <= room &&
 	       (!stretch->ends_message || is_next_sure(qp));
 }
@@ -350,7 +365,7 @@ static bool waits_for_more(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 	uint32_t in_flight = psn_into(requester->psn, requester->una);
-	uint32_t run = RUN_BYTES / qp->mtu + 1, quarter = requester->window.packets / 4;
+	uint32_t run = run_packets(qp), quarter = requester->window.packets / 4;
 	uint32_t posted, room = whole_window(qp);
 	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
 
@@ -579,11 +594,11 @@ static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)
 		if (bytes && rate_is_limited(qp))
 			rate_sent(qp, bytes, psn_into(requester->psn, before), now);
 		bytes = 0;
-		if (sent != SENT || requester->run_bytes < RUN_BYTES || ends_soon(qp))
+		if (sent != SENT || requester->run_bytes < RUN_LEAST || run_room(qp) ||
+		    ends_soon(qp))
 			continue;
-		requester->turn_bytes += requester->run_bytes;
 		requester->run_bytes = 0;
-		if (requester->turn_bytes >= TURN_BYTES)
+		if (++requester->turn_runs == TURN_RUNS)
 			return true;
 		if (waits_for_more(qp))
 			break;
@@ -598,7 +613,7 @@ bool requester_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	struct requester *requester = qp->requester;
 	bool wants_more;
 
-	requester->run_bytes = requester->turn_bytes = 0;
+	requester->run_bytes = requester->turn_runs = 0;
 	requester->rate_deadline = NO_DEADLINE;
 	if (!requester_is_alive(qp) || has_nothing_to_do(qp, now))
 		return false;

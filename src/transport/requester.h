@@ -85,7 +85,7 @@ struct requester {
 	uint64_t reached;	/* bytes, of the WQE that is WQE_REACHING */
 	uint32_t rate_room;	/* bytes that may go now: no segmented send has more */
 	uint32_t run_bytes;	/* sent in this turn since a segmented send was full */
-	uint32_t turn_bytes;	/* and before that */
+	uint32_t turn_runs;	/* full ones, before that */
 	uint32_t unreached; /* so many long ones don't wait to be reached: the last was refused */
 	uint32_t next_unreached; /* and after the next refusal */
 	uint32_t packets_to;	 /* PSN */

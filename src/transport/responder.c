@@ -11,11 +11,7 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 
-enum {
-	RUN_BYTES = 65000, /* what one segmented send takes (link/udp_link.h) */
-	RUN_PACKETS = 128,
-	TURN_RUNS = 2,
-};
+enum { TURN_RUNS = 2 };
 
 void responder_reset(struct qp *qp)
 {
@@ -368,9 +364,7 @@ static void job_done(const struct qp *qp, struct responder *responder)
 /* Responses that are all as long as the first. */
 static uint32_t run_packets(const struct qp *qp)
 {
-	uint32_t packets = RUN_BYTES / (BTH_BYTES + AETH_BYTES + qp->mtu + ICRC_BYTES);
-
-	return packets < RUN_PACKETS ? packets : RUN_PACKETS;
+	return packets_of_run(BTH_BYTES + AETH_BYTES + qp->mtu + ICRC_BYTES);
 }
 
 static uint32_t packets_left(const struct responder *responder)

@@ -148,7 +148,7 @@ static void a_full_outbox_only_puts_it_off(void **state)
 				"B ACK 3\n");
 }
 
-enum { LONG = 64 << 10, LONGS = 48, SETTLED = 32 * LONG / 1024 /* packets */, TURN = 120 };
+enum { LONG = 64 << 10, LONGS = 48, SETTLED = 32 * LONG / 1024 /* packets */, TURN = 2 * 61 };
 
 static int sent, asked; /* packets of A's, and since it has settled those that want an ACK */
 

@@ -421,7 +421,7 @@ static void the_window_is_never_overrun_and_always_asks_for_an_ack(void **state)
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 }
 
-/* A segmented send takes 60 packets of 1024 bytes; here of the window's 64. */
+/* A segmented send takes 62 packets of 1024 bytes; here of the window's 64. */
 static void what_a_segmented_send_leaves_over_waits_for_an_answer(void **state)
 {
 	struct pair *pair = *state;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Responses to READs leave in whole segmented sends, and what is less than one waits a turn. */
+/* Streams leave in whole segmented sends; of responses to READs what is less than one waits a turn.
+ */
 #include "transport/requester.h"
 #include "transport_case.h"
 
 /* Of path MTU 1024: what a segmented send takes. */
-enum { RUN = 62, PACKETS = 64, LENGTH = PACKETS * 1024, READS = 4 /* a window */ };
+enum { RUN = 62, WRITE_RUN = 61, PACKETS = 64, LENGTH = PACKETS * 1024, READS = 4 /* a window */ };
 
 static int set_up_mtu_1024(void **state)
 {
@@ -101,6 +102,30 @@ static void a_rest_goes_with_what_was_asked_for_meanwhile(void **state)
 	pair_run(pair);
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
 	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+}
+
+/* What A's first turn sends of a stream of messages, with all of its window. */
+static uint32_t first_turn_of(struct pair *pair, enum ibv_wr_opcode opcode)
+{
+	struct requester *requester = pair->a.qp->requester;
+
+	requester->window.packets = requester->window.threshold = requester->window.max;
+	for (int i = 0; i < READS; i++) {
+		side_post_recv(&pair->b, i, 0, LENGTH);
+		side_request(&pair->a, opcode, i, 0, LENGTH);
+	}
+	return turn_of(&pair->a);
+}
+
+static void a_turn_of_sends_is_two_whole_segmented_sends(void **state)
+{
+	assert_int_equal(first_turn_of(*state, IBV_WR_SEND), 2 * RUN);
+}
+
+/* Whose packets are all as long as the first, which has one header more. */
+static void a_turn_of_writes_is_two_whole_segmented_sends(void **state)
+{
+	assert_int_equal(first_turn_of(*state, IBV_WR_RDMA_WRITE), 2 * WRITE_RUN);
 }
 
 /* A full window's worth of READs and more: how many packets are asked for. */
@@ -211,6 +236,10 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(a_rest_goes_with_what_was_asked_for_meanwhile,
 					    set_up_mtu_1024, tear_down),
 	    cmocka_unit_test_setup_teardown(a_turn_is_two_sends, set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(a_turn_of_sends_is_two_whole_segmented_sends,
+					    set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(a_turn_of_writes_is_two_whole_segmented_sends,
+					    set_up_mtu_1024, tear_down),
 	    cmocka_unit_test_setup_teardown(what_is_less_than_a_send_leaves_at_once,
 					    set_up_mtu_1024, tear_down),
 	    cmocka_unit_test_setup_teardown(
