@@ -38,6 +38,8 @@ enum reach_result {
 	REACH_LATER, /* somebody is at it: ask again in a moment */
 };
 
+enum { ADAPTER_FRAME_ROOM = 65536 + 256 };
+
 struct adapter_host {
 	/*
 	 * The QP has something to do: work requests were posted, an ACK is owed, it went to the
@@ -73,7 +75,9 @@ struct adapter_host {
 	 */
 	bool (*is_peer_gone)(struct adapter *adapter, const struct qp *qp);
 
-	/* Of raw packet QPs: sends an Ethernet frame. 0, -EAGAIN when busy, or -errno. */
+	/* Of raw packet QPs, under the lane's lock: room for an Ethernet frame, ADAPTER_FRAME_ROOM
+	 * bytes, and what sends one: 0, -EAGAIN when busy, or -errno. Both or none (NULL). */
+	uint8_t *(*frame_room)(struct qp *qp);
 	int (*send_frame)(struct adapter *adapter, const void *frame, size_t length);
 
 	/*

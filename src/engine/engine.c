@@ -137,6 +137,7 @@ static const struct adapter_host host = {
     .choose_lane = seat_choose_lane,
     .quiesce = host_quiesce,
     .is_peer_gone = host_is_peer_gone,
+    .frame_room = raw_frame_room,
     .send_frame = raw_send_frame,
     .publish_mr = reachable_publish_mr,
     .withdraw_mr = reachable_withdraw_mr,

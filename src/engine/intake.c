@@ -145,7 +145,7 @@ static unsigned int receive(struct lane *lane, struct source *source, uint64_t n
 	int count;
 
 	if (source->is_raw)
-		return raw_receive(source, now);
+		return raw_receive(lane, source, now);
 	if (source->is_line)
 		return line_receive(caa_container_of(source, struct line, source), now);
 	if (source == &lane->inlet.source)

@@ -85,7 +85,10 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	CDS_INIT_LIST_HEAD(&lane->branches);
 	CDS_INIT_LIST_HEAD(&lane->dead_lines);
 	timer_queue_init(&lane->timers);
+	lane->room = malloc(LANE_ROOM);
 	error = open_descriptors(lane);
+	if (error == 0 && !lane->room)
+		error = -ENOMEM;
 	if (error == 0)
 		error = udp_link_open((uint8_t)index, &lane->link);
 	lane->inlet.is_off = !has_paths();
@@ -146,6 +149,7 @@ void lane_close(struct lane *lane)
 		udp_link_close(lane->link);
 	close_descriptors(lane);
 	timer_queue_fini(&lane->timers);
+	free(lane->room);
 	free(lane);
 }
 

@@ -32,6 +32,7 @@
 
 #include "base/lines.h"
 #include "base/timer.h"
+#include "device/adapter.h"
 #include "engine/allowances.h"
 #include "engine/attendance.h"
 #include "engine/calling.h"
@@ -93,6 +94,7 @@ struct stream {
 	uint32_t length;
 };
 
+enum { LANE_ROOM = ADAPTER_FRAME_ROOM };
 enum { LANE_TELL_MAX = 16, LANE_ALIGNMENT = 64 /* lanes share no cache line */ };
 
 struct lane {
@@ -132,6 +134,7 @@ struct lane {
 	struct calling calling;
 	struct timer_queue timers;
 	uint32_t seats;
+	uint8_t *room; /* LANE_ROOM bytes for a frame or a line's message: nothing, without one */
 	struct udp_link *link;
 	struct samehost *samehost; /* in front of the link: its outbox is the lane's */
 	uint32_t spared;	   /* looks at the rings alone, since the last at a socket */

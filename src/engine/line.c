@@ -21,7 +21,6 @@ enum {
 	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW,
 	SEND_BUFFER = 1 << 20, /* a window of the peer's; the system may give less */
 	BATCH = 64,
-	ROOM = 65536,
 };
 
 /* ---- descriptors that a fork closes ---- */
@@ -222,27 +221,24 @@ static void lost(struct line *line)
 
 unsigned int line_receive(struct line *line, uint64_t now)
 {
-	static _Thread_local union {
-		struct line_message message;
-		uint8_t bytes[ROOM];
-	} room;
+	const struct line_message *message = (const void *)line->lane->room;
 
 	for (unsigned int count = 0; count < BATCH; count++) {
 		ssize_t length;
 
 		if (line->source.fd < 0)
 			return count;
-		length = recv(line->source.fd, &room, sizeof(room), MSG_DONTWAIT);
+		length = recv(line->source.fd, line->lane->room, LANE_ROOM, MSG_DONTWAIT);
 		/* who closes with something unheard leaves a reset in front of what it said */
 		if (length < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue;
 		if (length < 0)
 			return count;
-		if (length < (ssize_t)sizeof(room.message)) {
+		if (length < (ssize_t)sizeof(*message)) {
 			lost(line);
 			return count + 1;
 		}
-		if (!hear(line, &room.message, (size_t)length, now))
+		if (!hear(line, message, (size_t)length, now))
 			return count + 1;
 	}
 	return BATCH;

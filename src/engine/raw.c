@@ -21,7 +21,7 @@
 #include "transport/transport.h"
 #include "wire/frame.h"
 
-enum { BATCH = 32, ROOM = 65536 + 256 };
+enum { BATCH = 32 };
 
 static int open_socket(const struct station *station, uint16_t protocol)
 {
@@ -144,15 +144,20 @@ static bool is_wanted(const struct station *station, const struct sockaddr_ll *f
 	return !station->is_loopback && frame[0] & 1;
 }
 
-unsigned int raw_receive(struct source *source, uint64_t now)
+uint8_t *raw_frame_room(struct qp *qp)
 {
-	static _Thread_local uint8_t frame[ROOM];
+	return qp->seat->lane->room;
+}
+
+unsigned int raw_receive(struct lane *lane, struct source *source, uint64_t now)
+{
+	uint8_t *frame = lane->room;
 	struct station *station = station_of(source->adapter);
 	unsigned int count = 0;
 
 	while (count < BATCH) {
 		char control[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
-		struct iovec iov = {frame, sizeof(frame) - FRAME_VLAN};
+		struct iovec iov = {frame, LANE_ROOM - FRAME_VLAN};
 		struct sockaddr_ll from;
 		struct msghdr message = {.msg_name = &from,
 					 .msg_namelen = sizeof(from),

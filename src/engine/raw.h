@@ -11,6 +11,7 @@
 
 struct adapter;
 struct lane;
+struct qp;
 struct source;
 struct station;
 
@@ -18,10 +19,13 @@ struct station;
 int raw_open(struct station *station);
 void raw_close(struct station *station);
 
+/* The lane's, for a frame that is to be sent. */
+uint8_t *raw_frame_room(struct qp *qp);
+
 /* 0, -EAGAIN when the interface is busy, or another -errno. With a lane's lock held. */
 int raw_send_frame(struct adapter *adapter, const void *frame, size_t length);
 
 /* Takes in what there is, a batch at most: the number of frames. The lane's lock is held. */
-unsigned int raw_receive(struct source *source, uint64_t now);
+unsigned int raw_receive(struct lane *lane, struct source *source, uint64_t now);
 
 #endif

@@ -15,6 +15,8 @@
 
 enum { FRAME_OVERHEAD = FRAME_MIN + FRAME_VLAN, RAW_FRAME_MAX = 65536 + FRAME_OVERHEAD };
 
+_Static_assert((int)RAW_FRAME_MAX <= ADAPTER_FRAME_ROOM, "has room");
+
 /* ---- sending ---- */
 
 static enum sent fail(struct qp *qp, enum ibv_wc_status status, enum reason reason)
@@ -38,25 +40,25 @@ static enum reason gather(struct qp *qp, const struct send_wqe *wqe, uint8_t *fr
 enum sent raw_send(struct qp *qp, const struct send_wqe *wqe, uint32_t *bytes)
 {
 	const struct adapter_host *host = qp->adapter->host;
-	static _Thread_local uint8_t frame[RAW_FRAME_MAX];
+	uint8_t *frame = host->frame_room ? host->frame_room(qp) : NULL;
 	uint32_t mtu = port_netdev_mtu(&qp->adapter->port);
 	enum reason reason;
 	int error;
 
 	if (wqe->length < FRAME_MIN || wqe->length > (uint64_t)mtu + FRAME_OVERHEAD ||
-	    wqe->length > sizeof(frame)) {
+	    wqe->length > RAW_FRAME_MAX) {
 		refuse_wr(REASON_FRAME_LENGTH, "QP 0x%x, wr_id 0x%llx: %llu bytes, MTU %u",
 			  qp->number, (unsigned long long)wqe->wr_id,
 			  (unsigned long long)wqe->length, mtu);
 		return fail(qp, IBV_WC_LOC_LEN_ERR, REASON_FRAME_LENGTH);
 	}
-	reason = gather(qp, wqe, frame);
+	reason = frame ? gather(qp, wqe, frame) : REASON_NONE;
 	if (reason) {
 		refuse_wr(reason, "QP 0x%x, wr_id 0x%llx", qp->number,
 			  (unsigned long long)wqe->wr_id);
 		return fail(qp, IBV_WC_LOC_PROT_ERR, reason);
 	}
-	error = host->send_frame ? host->send_frame(qp->adapter, frame, wqe->length) : -ENODEV;
+	error = frame ? host->send_frame(qp->adapter, frame, wqe->length) : -ENODEV;
 	if (error == -EAGAIN)
 		return SENT_FULL;
 	if (error) {

@@ -32,6 +32,13 @@ static int send_frame(struct adapter *a, const void *frame, size_t length)
 	return 0;
 }
 
+static uint8_t *frame_room(struct qp *of)
+{
+	static uint8_t room[ADAPTER_FRAME_ROOM];
+
+	return room;
+}
+
 static struct adapter_host host;
 
 static int setup(void **state)
@@ -42,6 +49,7 @@ static int setup(void **state)
 	if (fixture_setup(state))
 		return -1;
 	host = fixture_host;
+	host.frame_room = frame_room;
 	host.send_frame = send_frame;
 	adapter.host = &host;
 	return pd_create(&adapter, &pd) || cq_create(&adapter, 64, &cq) ||
