@@ -77,14 +77,16 @@ struct ring_producer {
 	uint32_t tail, head_seen;      /* slots */
 	uint32_t bulk_tail, bulk_seen; /* units */
 	uint32_t reserved_slots, reserved_unit;
-	bool has_news;	 /* published since the last ring_wants_bell() */
-	uint32_t streak; /* published since the other side was heard of last */
+	uint32_t touched; /* units of the bulk area; all, after its first lap */
+	bool has_news;	  /* published since the last ring_wants_bell() */
+	uint32_t streak;  /* published since the other side was heard of last */
 	const struct ring_ahead *ahead;
 };
 
 struct ring_consumer {
 	struct ring_memory *memory;
 	uint32_t head, bulk_head;
+	uint32_t touched; /* units of the bulk area; all, after its first lap */
 	bool is_broken;
 	const struct ring_ahead *ahead;
 };

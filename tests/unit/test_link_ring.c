@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -22,6 +23,10 @@
 #include "link/ring.h"
 #include "link/samehost.h"
 #include "wire/headers.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 enum { RECORDS = 20000, OWN_QP = 0x050004, DEST_QP = 0x070006 };
 
@@ -541,6 +546,62 @@ static void a_lane_may_send_to_itself(void **state)
 	samehost_close(lane);
 }
 
+/* How many of the bulk area's pages that mapping has. */
+static size_t mapped_pages(const struct ring_memory *of)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), count = 0;
+	uintptr_t first = ((uintptr_t)of->bulk + page - 1) / page;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < sizeof(of->bulk) / page - 1; i++) {
+		uint64_t entry;
+
+		assert_int_equal(pread(fd, &entry, sizeof(entry), (off_t)((first + i) * 8)), 8);
+		count += entry >> 63;
+	}
+	close(fd);
+	return count;
+}
+
+static void pass_record(size_t size)
+{
+	const void *bytes;
+	size_t length;
+
+	assert_non_null(ring_reserve(&producer, size));
+	ring_commit(&producer, size);
+	assert_int_equal(ring_take(&consumer, &bytes, &length), RING_BULK);
+	assert_int_equal(length, size);
+	ring_release(&consumer);
+}
+
+/* Without a fault for each, at both ends, and no more than are used soon. */
+static void pages_come_many_at_a_time(void **state)
+{
+	enum { SIZE = 4096, LAP = RING_BULK_UNITS * 64 / SIZE, FEW = 3 };
+	struct ring_memory *own = memory, *others;
+
+	if (madvise(own, 1, MADV_POPULATE_WRITE) < 0) /* Linux before 5.14 */
+		skip();
+	others = mremap(own, 0, sizeof(*own), MREMAP_MAYMOVE); /* once more */
+	assert_ptr_not_equal(others, MAP_FAILED);
+	ring_consumer_init(&consumer, others);
+	assert_int_equal(mapped_pages(own), 0);
+	pass_record(SIZE);
+	assert_in_range(mapped_pages(own), FEW, 2 * FEW);
+	assert_in_range(mapped_pages(others), FEW, 2 * FEW);
+	for (size_t passed = 1; passed < LAP; passed++) {
+		size_t used = passed * SIZE / (size_t)sysconf(_SC_PAGESIZE);
+
+		pass_record(SIZE);
+		assert_in_range(mapped_pages(own), used, 2 * used + 2 * FEW);
+		assert_in_range(mapped_pages(others), used, 2 * used + 2 * FEW);
+	}
+	pass_record(SIZE);
+	munmap(others, sizeof(*others));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -555,6 +616,7 @@ int main(void)
 					    unmake),
 	    cmocka_unit_test_setup_teardown(what_was_claimed_is_the_same_after_going_back, make,
 					    unmake),
+	    cmocka_unit_test_setup_teardown(pages_come_many_at_a_time, make, unmake),
 	    cmocka_unit_test(nonsense_breaks_the_ring),
 	    cmocka_unit_test(packets_of_the_host_take_the_channel),
 	    cmocka_unit_test(all_else_goes_elsewhere),
