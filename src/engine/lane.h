@@ -160,6 +160,7 @@ struct lane {
 	struct turn turn;
 	struct seat *last_sent; /* NULL: it is gone */
 	uint64_t clock;		/* when the lane last looked at it */
+	uint64_t looked_at;	/* when its last turn began */
 
 	struct vigil vigil; /* the thread's own */
 	struct perch perch; /* the same */

@@ -137,14 +137,12 @@ static bool park(struct lane *lane)
 {
 	bool is_quiet, looks_again, is_called, is_whole;
 	unsigned int found;
-	uint64_t looked;
 
 	lane_lock(lane);
 	is_whole = inlet_rejoin(lane);
 	samehost_stay_awake(lane->samehost);
-	looked = lane_now();
 	found = lane_turn(lane, true);
-	looks_again = vigil_goes_on(&lane->vigil, found, looked, lane_now());
+	looks_again = vigil_goes_on(&lane->vigil, found, lane->looked_at, lane_now());
 	is_called = samehost_is_called(lane->samehost);
 	is_quiet = !looks_again && samehost_fall_asleep(lane->samehost);
 	lane_unlock(lane);

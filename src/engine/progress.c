@@ -218,6 +218,7 @@ unsigned int lane_turn(struct lane *lane, bool is_thread)
 	bool was_ready = lane->ready;
 	unsigned int count = intake_turn(lane, now, is_thread), near = intake_near(lane, now);
 
+	lane->looked_at = now;
 	if (is_thread && count && !near && !was_ready && may_await_reply(lane))
 		lane->is_answering_later = lane->is_awaiting_reply = true;
 	else
