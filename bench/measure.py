@@ -64,10 +64,10 @@ class Machine:
     def missing(items):
         return sorted({i.needs for i in items if i.needs and not shutil.which(i.needs.program)}, key=lambda n: n.program)
 
-    def output(self, command, **settings):
+    def output(self, command, limit=LIMIT_S, **settings):
         """What a program prints; nothing if it fails or takes too long."""
         try:
-            done = subprocess.run(command, env=dict(os.environ, **settings), capture_output=True, text=True, timeout=LIMIT_S)
+            done = subprocess.run(command, env=dict(os.environ, **settings), capture_output=True, text=True, timeout=limit)
         except (subprocess.TimeoutExpired, OSError):
             return ""
         return done.stdout if done.returncode == 0 else ""

@@ -53,10 +53,31 @@ samples = {
 assert [i.name for i in bench.lacking([Item(n) for n in samples], samples, 2)] == ["moved", "failed once"]
 
 # A core that is half another machine's is no placement to compare in, as long as there is another one.
-assert [bench.placement(*probes) for probes in ((70, 500, 500), (280, 550, 500), (280, 900, 500), (5000, 500, 500))] == [
+import placement
+assert [placement.placement(*probes) for probes in ((70, 500, 500), (280, 550, 500), (280, 900, 500), (5000, 500, 500))] == [
     "near", "far", "shared", "busy"]
-assert bench.usual_of({"a": [(1., "shared"), (1., "shared"), (1., "mixed"), (2., "far")]})[1] == "far"
-assert bench.usual_of({"a": [(1., "shared"), (1., "mixed"), (1., "mixed")]})[1] == "shared"
+assert placement.usual_of({"a": [(1., "shared"), (1., "shared"), (1., "mixed"), (2., "far")]})[1] == "far"
+assert placement.usual_of({"a": [(1., "shared"), (1., "mixed"), (1., "mixed")]})[1] == "shared"
+
+# What many queue pairs cost is compared with what few do while the cores stood alike.
+import json, scale
+times = {10: [50, 100, 104, 108] + 5 * [900], 1000: [900, 120, 124, 130] + 5 * [50], 1: [70, 90, 80]}
+wheres = {10: ["mixed"] + 3 * ["far"] + 5 * ["shared"], 1000: ["near"] + 3 * ["far"] + 5 * ["shared"], 1: 3 * ["near"]}
+class Machine:
+    here = ""
+    def ours(self, *command):
+        return command
+    def output(self, command, limit):
+        self.count = int(command[2])
+        return json.dumps({"message_ns": times[self.count].pop(0), "end_ns": 5})
+class Probe:
+    def __init__(self, machine):
+        self.machine = machine
+    def sample(self, run):
+        return run(), wheres[self.machine.count].pop(0)
+placement.Probe = Probe
+found, usual = scale.in_turn(Machine(), (1, 10, 1000), 3)
+assert usual == "far" and [found[n]["message_ns"] for n in (1, 10, 1000)] == [70, 104, 124], (found, usual)
 END
 
 # Who measures between two hosts finds their ports up.
