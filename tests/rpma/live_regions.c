@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../lib/lonely_pages.h"
 #include "rig.h"
 
 #define ok(call)	   assert_int_equal(call, 0)
@@ -86,7 +87,7 @@ static void advice_that_does_not_fit(void **state)
 {
 	const int read = IBV_ADVISE_MR_ADVICE_PREFETCH, flush = IBV_ADVISE_MR_FLAG_FLUSH,
 		  write = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-	char *pages = map();
+	char *pages = lonely_pages(PAGES * PAGE);
 	struct rpma_mr_local *mr;
 
 	ok(rpma_mr_reg(peer, pages, PAGES * PAGE, RPMA_MR_USAGE_READ_SRC, &mr));
