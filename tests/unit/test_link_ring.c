@@ -584,7 +584,7 @@ static void pages_come_many_at_a_time(void **state)
 
 	madvise(own, sizeof(*own), MADV_NOHUGEPAGE);
 	if (sysconf(_SC_PAGESIZE) != PAGE || madvise(own, 1, MADV_POPULATE_WRITE) < 0)
-		skip(); /* Linux before 5.14 */
+		skip();					       /* Linux before 5.14 */
 	others = mremap(own, 0, sizeof(*own), MREMAP_MAYMOVE); /* once more */
 	assert_ptr_not_equal(others, MAP_FAILED);
 	madvise(others, sizeof(*others), MADV_NOHUGEPAGE);
