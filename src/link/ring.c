@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/lines.h"
+#include "base/populate.h"
 #include "base/processor.h"
 #include "link/ring.h"
 
@@ -20,10 +21,6 @@ enum {
 	TOUCHED_LEAST = 256,
 	TOUCHED_MOST = 2048, /* units at once: 16 and 128 KiB */
 };
-
-#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
-#define MADV_POPULATE_WRITE 23
-#endif
 
 _Static_assert(RING_BULK_BYTES < 1 << RING_LENGTH_BITS, "fits a word");
 

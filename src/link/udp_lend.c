@@ -34,12 +34,9 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 
+#include "base/populate.h"
 #include "link/clock.h"
 #include "link/udp_link.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 enum {
 	PAGES_MAX = 16,	  /* that the kernel takes in one packet */

@@ -5,12 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/populate.h"
 #include "rpma/face.h"
-
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 #define FLUSH_USAGES (RPMA_MR_USAGE_FLUSH_TYPE_VISIBILITY | RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT)
 

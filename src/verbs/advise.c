@@ -7,16 +7,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/populate.h"
 #include "device/memory.h"
 #include "device/mr.h"
 #include "device/pd.h"
 #include "verbs/face.h"
 #include "verbs/fault.h"
-
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* Kernels that cannot populate: each page is touched, and nothing changed. */
 static int touch(char *start, const char *end, size_t page, bool is_write)

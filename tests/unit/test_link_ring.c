@@ -19,14 +19,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/populate.h"
 #include "device/limits.h"
 #include "link/ring.h"
 #include "link/samehost.h"
 #include "wire/headers.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 enum { RECORDS = 20000, OWN_QP = 0x050004, DEST_QP = 0x070006, PAGE = 4096 };
 
