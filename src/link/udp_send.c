@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From runs to system calls: each run gets its ICRCs and goes out as one segmented send, those of
- * one socket by one sendmmsg(). Segment k of a send has the IPv4 identification k, so an ICRC is
- * right for one way of sending only: when the kernel refuses a segmented send, its packets are
- * sealed anew for what replaces it.
+ * one socket by one sendmmsg(): a system call may cost as much as a tenth of what it does. Segment
+ * k of a send has the IPv4 identification k, so an ICRC is right for one way of sending only: when
+ * the kernel refuses a segmented send, its packets are sealed anew for what replaces it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -154,6 +154,12 @@ static void put_ip_controls(struct msghdr *header, const struct udp_run *run)
 			    is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &value, sizeof(value));
 }
 
+/* The socket would cut it, as it does the runs that say nothing. */
+static bool wants_uncut(const struct udp_way *way, const struct udp_run *run)
+{
+	return run->count == 1 && way->segment && way->segment < run->segment;
+}
+
 /* Seals the run and describes it to the kernel; `ahead` sends will leave by its socket before. */
 static void run_prepare(struct udp_link *link, struct udp_run *run, uint32_t ahead,
 			struct msghdr *header, struct udp_message *message)
@@ -175,10 +181,10 @@ static void run_prepare(struct udp_link *link, struct udp_run *run, uint32_t ahe
 						      run->from->ifindex);
 	}
 	put_ip_controls(header, run);
-	if (run->count > 1)
-		put_control(header, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
-	else if (way->segment && way->segment < segment)
+	if (wants_uncut(way, run))
 		udp_way_cut(way, 0);
+	if (run->count > 1 && way->segment != segment)
+		put_control(header, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	if (!header->msg_controllen)
 		header->msg_control = NULL;
 }
@@ -257,15 +263,15 @@ static void send_refused(struct udp_link *link, const struct udp_run *run)
 /* Runs [first, first + the result) leave by the same socket, copied. */
 static uint32_t prepare_batch(struct udp_link *link, uint32_t first)
 {
+	const struct udp_way *way = way_of(link->runs + first);
+	struct udp_run *run = link->runs + first, *end = link->runs + link->run_count;
 	uint32_t n = 0;
 
 	do {
-		run_prepare(link, link->runs + first + n, n, &link->headers[n].msg_hdr,
-			    link->messages + n);
+		run_prepare(link, run++, n, &link->headers[n].msg_hdr, link->messages + n);
 		n++;
-	} while (first + n < link->run_count &&
-		 way_of(link->runs + first + n) == way_of(link->runs + first) &&
-		 !udp_lends(link, link->runs + first + n));
+	} while (run < end && way_of(run) == way && !wants_uncut(way, run) &&
+		 !udp_lends(link, run));
 	return n;
 }
 
@@ -299,9 +305,8 @@ static void settle(const struct udp_run *run)
 	way->cut_last = (uint16_t)run->segment;
 }
 
-/* Nothing of it is to be said that its socket does not know. One packet before other runs rather
- * leaves with them. */
-static bool is_bare(const struct udp_link *link, const struct udp_run *run)
+/* Nothing of it is to be said that its socket does not know. */
+static bool is_bare(const struct udp_run *run)
 {
 	const struct udp_way *way = way_of(run);
 	uint8_t hops = run->av.hop_limit;
@@ -309,10 +314,7 @@ static bool is_bare(const struct udp_link *link, const struct udp_run *run)
 	if (!way->is_connected || way->traffic_class != traffic_class_of(&run->av) ||
 	    (hops && hops != HOP_LIMIT_DEFAULT))
 		return false;
-	if (run->count > 1)
-		return way->segment == run->segment;
-	return run + 1 == link->runs + link->run_count &&
-	       (!way->segment || way->segment >= run->segment);
+	return run->count > 1 ? way->segment == run->segment : !wants_uncut(way, run);
 }
 
 /* A header costs the kernel 0.1 us to read, and us some time to write. */
@@ -343,7 +345,7 @@ static int send_some(struct udp_link *link, uint32_t first)
 			return sent;
 	}
 	settle(run);
-	if (is_bare(link, run))
+	if (first + 1 == link->run_count && is_bare(run))
 		return send_bare(link, run);
 	return send_batch(link, way_of(run)->fd, prepare_batch(link, first));
 }

@@ -295,10 +295,15 @@ static void test_icrcs_of_a_path_are_right_for_its_identifications(void **state)
 	pair_close(&pair);
 }
 
-static void send_run(struct pair *pair, uint32_t count, uint32_t payload)
+static void stage_run(struct pair *pair, uint32_t count, uint32_t payload)
 {
 	while (count--)
 		stage(pair, DEST_QP, payload);
+}
+
+static void send_run(struct pair *pair, uint32_t count, uint32_t payload)
+{
+	stage_run(pair, count, payload);
 	pass(pair);
 	assert_true(udp_is_path_port(pair->taken.port));
 	assert_int_equal(counters_of(pair->b).bad_icrc, 0);
@@ -341,6 +346,41 @@ static void test_a_path_cuts_by_itself_what_is_cut_alike(void **state)
 {
 	what_is_cut_alike(&ipv4_a, &ipv4_b);
 	what_is_cut_alike(&ipv6, &ipv6);
+}
+
+static uint64_t calls_to_pass(struct pair *pair)
+{
+	uint64_t before = udp_link_sends(pair->a);
+
+	send_run(pair, 0, 0);
+	return udp_link_sends(pair->a) - before;
+}
+
+/* But one that its socket would cut does not go with those that it is to cut. */
+static void test_several_runs_leave_by_one_call(void **state)
+{
+	enum { PAYLOAD_LONG = 1000, RUN = RUN_BYTES_MAX / (BTH_BYTES + PAYLOAD_LONG + ICRC_BYTES) };
+	struct pair pair;
+
+	stream_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	send_run(&pair, RUN, PAYLOAD_LONG);
+	send_run(&pair, RUN, PAYLOAD_LONG);
+	assert_int_equal(cut_by(&pair), BTH_BYTES + PAYLOAD_LONG + ICRC_BYTES);
+	stage_run(&pair, 2 * RUN, PAYLOAD_LONG);
+	assert_int_equal(calls_to_pass(&pair), 1);
+	stage_run(&pair, RUN + 2, PAYLOAD_LONG);
+	stage_run(&pair, 3, PAYLOAD_LONG / 2);
+	stage_run(&pair, 1, PAYLOAD_LONG / 4);
+	assert_int_equal(calls_to_pass(&pair), 1);
+	assert_int_equal(cut_by(&pair), BTH_BYTES + PAYLOAD_LONG + ICRC_BYTES);
+	stage_run(&pair, RUN + 2, PAYLOAD_LONG);
+	stage_run(&pair, 1, 2 * PAYLOAD_LONG);
+	stage_run(&pair, 3, PAYLOAD_LONG);
+	stage_run(&pair, 1, 2 * PAYLOAD_LONG);
+	assert_int_equal(calls_to_pass(&pair), 2);
+	assert_int_equal(cut_by(&pair), 0);
+	pair_close(&pair);
 }
 
 /* Of each message but the first: none has to be found. */
@@ -612,6 +652,7 @@ int main(void)
 	    cmocka_unit_test(test_there_are_no_paths_to_strangers),
 	    cmocka_unit_test(test_icrcs_of_a_path_are_right_for_its_identifications),
 	    cmocka_unit_test(test_a_path_cuts_by_itself_what_is_cut_alike),
+	    cmocka_unit_test(test_several_runs_leave_by_one_call),
 	    cmocka_unit_test(test_a_receiver_expects_the_next_identification_of_a_path),
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
 	    cmocka_unit_test(test_a_path_that_is_doubted_at_first_is_tried_ever_more_seldom),
