@@ -20,7 +20,7 @@
 #include "wire/opcode.h"
 
 enum {
-	STAGE_BYTES = 192 << 10, /* a turn, and what others add */
+	STAGE_BYTES = 320 << 10, /* a turn, and what others add */
 	RUNS_MAX = 64,
 	/* A segmented send is one datagram to the IP layer, with its headers at most 64 KiB. */
 	RUN_BYTES_MAX = 65000,

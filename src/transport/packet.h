@@ -56,6 +56,9 @@ static inline uint32_t packets_of_run(uint32_t bytes)
 	return RUN_BYTES / bytes < RUN_PACKETS ? RUN_BYTES / bytes : RUN_PACKETS;
 }
 
+/* Segmented sends of a QP's turn: they leave by one system call, and all else waits meanwhile. */
+enum { TURN_RUNS = 4 };
+
 /*
  * Where packets go out. The link gives room in its staging buffer, the transport writes headers,
  * payload and pad there, and the link adds the ICRC when it sends. Under the lane's lock.

@@ -11,7 +11,6 @@
 #include "wire/mtu.h"
 
 enum {
-	TURN_RUNS = 2,
 	RUN_LEAST = 32 << 10, /* bytes: with fewer none is full */
 	SOON_PACKETS = 3,
 	SEVERAL_WQES = 2, /* in flight: nobody waits for a single one */
@@ -221,7 +220,7 @@ static struct stretch stretch_of(const struct qp *qp, const struct send_wqe *wqe
 
 /*
  * An ACK costs its sender as much as a batch of packets does. In a stream the end of a message, or
- * of the first segmented send of a turn, need not ask for one: what follows in the same turn does.
+ * of a segmented send, need not ask for one: what follows in the same turn does.
  */
 static bool may_leave_asking(const struct qp *qp, const struct send_wqe *wqe, uint32_t room,
 			     const struct stretch *stretch)
@@ -230,7 +229,7 @@ static bool may_leave_asking(const struct qp *qp, const struct send_wqe *wqe, ui
 	uint32_t more = stretch->fills_run ? run_packets(qp) : 1;
 
 	return is_stream_to_ours(qp) && !is_small(wqe) && !requester->has_credits &&
-	       !(stretch->fills_run && requester->turn_runs) &&
+	       !(stretch->fills_run && requester->turn_runs + 1 == TURN_RUNS) &&
 	       requester_in_flight(requester) + stretch->count + more <= room &&
 	       (!stretch->ends_message || is_next_sure(qp));
 }
@@ -352,21 +351,29 @@ static uint32_t posted_packets(const struct qp *qp, uint32_t enough)
 	return count < enough ? count : enough;
 }
 
+/* Packets of a stream's turn, in segmented sends of `run`, with `room` for the window. */
+static uint32_t turn_packets(uint32_t run, uint32_t room)
+{
+	uint32_t runs = room / 2 / run;
+
+	return (runs < TURN_RUNS ? runs : TURN_RUNS) * run;
+}
+
 /*
  * A segmented send costs nearly the same whatever it carries. So when an answer, which has been
  * asked for, will make room in the window, the rest of a long message waits until there is room for
  * a whole one; and in a stream of messages, what is too little waits for an answer or for the next
- * message. In a stream to an end of ours a turn is two of them and one ACK, and so with all of the
- * window it waits for room for both; otherwise those that once went one by one would do so to the
- * end, each with an ACK of its own. Never more than a quarter of the window waits, or half of it
- * for two.
+ * message. In a stream to an end of ours a turn is several of them, as many as half the window
+ * holds, and one ACK, and so with all of the window it waits for room for that; otherwise those
+ * that once went one by one would do so to the end, each with an ACK of its own. Never more than a
+ * quarter of the window waits, or half of it for a turn.
  */
 static bool waits_for_more(const struct qp *qp)
 {
 	const struct requester *requester = qp->requester;
 	uint32_t in_flight = psn_into(requester->psn, requester->una);
 	uint32_t run = run_packets(qp), quarter = requester->window.packets / 4;
-	uint32_t posted, room = whole_window(qp);
+	uint32_t posted, turn, room = whole_window(qp);
 	const struct send_wqe *wqe = sq_wqe(&qp->sq, requester->current);
 
 	if (!qp_is_reliable(qp) || requester->recovery || requester->current == sq_tail(qp) ||
@@ -377,14 +384,15 @@ static bool waits_for_more(const struct qp *qp)
 	if (in_flight >= room)
 		return false;
 	run = run < quarter ? run : quarter;
-	if (in_flight < run || wqe->length < qp->mtu)
+	if (!run || in_flight < run || wqe->length < qp->mtu)
 		return false;
-	posted = posted_packets(qp, 2 * run);
+	turn = turn_packets(run, room);
+	posted = posted_packets(qp, turn);
 	if (posted < run)
 		return requester->current - sq_head(qp) >= SEVERAL_WQES;
-	if (posted == 2 * run && in_flight >= 2 * run && is_stream_to_ours(qp) &&
+	if (posted == turn && in_flight >= turn && is_stream_to_ours(qp) &&
 	    window_is_full(&requester->window))
-		run *= 2;
+		run = turn;
 	return room - in_flight < run;
 }
 

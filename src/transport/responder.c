@@ -11,8 +11,6 @@
 #include "transport/requester.h"
 #include "transport/responder.h"
 
-enum { TURN_RUNS = 2 };
-
 void responder_reset(struct qp *qp)
 {
 	struct responder *responder = qp->responder;
@@ -389,7 +387,7 @@ static uint32_t turn_packets(const struct qp *qp)
 	left = packets_left(qp->responder);
 	if (left >= TURN_RUNS * run)
 		return TURN_RUNS * run;
-	return left < run ? left : run;
+	return left < run ? left : left - left % run;
 }
 
 bool responder_has_rest(const struct qp *qp)

@@ -44,7 +44,7 @@ enum {
 	WINDOW_SMALL_BYTES = 1024,		   /* what a small packet has of payload, at most */
 	WINDOW_FAR_PACKETS = 1536, /* the most over a long way, whatever its speed */
 	ACK_INTERVAL = 32,	   /* packets at most between two that ask for an ACK */
-	ACK_INTERVAL_OURS = 128,   /* of a stream to who tells at once what is missing */
+	ACK_INTERVAL_OURS = 256,   /* of a stream to who tells at once what is missing */
 };
 
 struct trial {

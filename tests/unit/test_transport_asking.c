@@ -148,7 +148,7 @@ static void a_full_outbox_only_puts_it_off(void **state)
 				"B ACK 3\n");
 }
 
-enum { LONG = 64 << 10, LONGS = 48, SETTLED = 32 * LONG / 1024 /* packets */, TURN = 2 * 61 };
+enum { LONG = 64 << 10, LONGS = 60, SETTLED = 32 * LONG / 1024 /* packets */, RUN = 61 };
 
 static int sent, asked; /* packets of A's, and since it has settled those that want an ACK */
 
@@ -193,14 +193,25 @@ static void write_stream(struct pair *pair, int count, uint32_t length)
 
 /* While the window opens segmented sends leave one by one; each has its ACK, which would make room
  * for one again. */
-static void a_stream_comes_to_ask_once_a_turn(void **state)
+static void a_stream_comes_to_ask_twice_a_window(void **state)
 {
 	struct pair *pair = *state;
 
 	pair_meet(pair);
 	write_stream(pair, LONGS, LONG);
 	assert_int_equal(sent, LONGS * LONG / 1024);
-	assert_in_range(asked, 1, (sent - SETTLED) / TURN + 2);
+	assert_in_range(asked, 1, (sent - SETTLED) / (2 * RUN) + 2);
+}
+
+static void with_two_windows_it_asks_once_a_turn(void **state)
+{
+	struct pair *pair = *state;
+
+	pair_meet(pair);
+	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET;
+	write_stream(pair, LONGS, LONG);
+	assert_int_equal(sent, LONGS * LONG / 1024);
+	assert_in_range(asked, 1, (sent - SETTLED) / (TURN_RUNS * RUN) + 2);
 }
 
 /* What is left when there is too little for a turn waits for no room that it does not need. */
@@ -225,7 +236,8 @@ int main(void)
 	    TEST(a_message_before_a_read_asks),
 	    TEST(what_was_to_ask_and_can_not_leave_is_replaced),
 	    TEST(a_full_outbox_only_puts_it_off),
-	    TEST(a_stream_comes_to_ask_once_a_turn),
+	    TEST(a_stream_comes_to_ask_twice_a_window),
+	    TEST(with_two_windows_it_asks_once_a_turn),
 	    TEST(a_stream_of_any_length_comes_to_its_end),
 	};
 

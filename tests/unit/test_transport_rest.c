@@ -54,7 +54,7 @@ static int set_up_many_strangers(void **state)
 /* A asks, and B has heard of it. */
 static void ask(struct pair *pair, int wr_id, uint32_t length)
 {
-	pair->a.qp->requester->window.packets = 4 * PACKETS;
+	pair->a.qp->requester->window.packets = 5 * PACKETS;
 	side_request(&pair->a, IBV_WR_RDMA_READ, wr_id, 0, length);
 	side_turn(&pair->a);
 	pair_deliver(pair);
@@ -117,15 +117,15 @@ static uint32_t first_turn_of(struct pair *pair, enum ibv_wr_opcode opcode)
 	return turn_of(&pair->a);
 }
 
-static void a_turn_of_sends_is_two_whole_segmented_sends(void **state)
+static void a_turn_of_sends_is_whole_segmented_sends(void **state)
 {
-	assert_int_equal(first_turn_of(*state, IBV_WR_SEND), 2 * RUN);
+	assert_int_equal(first_turn_of(*state, IBV_WR_SEND), TURN_RUNS * RUN);
 }
 
 /* Whose packets are all as long as the first, which has one header more. */
-static void a_turn_of_writes_is_two_whole_segmented_sends(void **state)
+static void a_turn_of_writes_is_whole_segmented_sends(void **state)
 {
-	assert_int_equal(first_turn_of(*state, IBV_WR_RDMA_WRITE), 2 * WRITE_RUN);
+	assert_int_equal(first_turn_of(*state, IBV_WR_RDMA_WRITE), TURN_RUNS * WRITE_RUN);
 }
 
 /* A full window's worth of READs and more: how many packets are asked for. */
@@ -193,13 +193,24 @@ static void strangers_are_asked_for_one(void **state)
 	assert_int_equal(asked_for(pair), READS * PACKETS);
 }
 
-static void a_turn_is_two_sends(void **state)
+static void a_turn_is_as_many_sends_as_leave_by_one_call(void **state)
+{
+	struct pair *pair = *state;
+
+	ask(pair, 1, 5 * LENGTH);
+	assert_int_equal(turn_of(&pair->b), TURN_RUNS * RUN);
+	assert_int_equal(turn_of(&pair->b), (5 - TURN_RUNS) * RUN);
+	assert_int_equal(turn_of(&pair->b), 5 * (PACKETS - RUN));
+	pair_run(pair);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+}
+
+static void with_fewer_it_is_all_that_are_whole(void **state)
 {
 	struct pair *pair = *state;
 
 	ask(pair, 1, 3 * LENGTH);
-	assert_int_equal(turn_of(&pair->b), 2 * RUN);
-	assert_int_equal(turn_of(&pair->b), RUN);
+	assert_int_equal(turn_of(&pair->b), 3 * RUN);
 	assert_int_equal(turn_of(&pair->b), 3 * (PACKETS - RUN));
 	pair_run(pair);
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
@@ -235,10 +246,13 @@ int main(void)
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(a_rest_goes_with_what_was_asked_for_meanwhile,
 					    set_up_mtu_1024, tear_down),
-	    cmocka_unit_test_setup_teardown(a_turn_is_two_sends, set_up_mtu_1024, tear_down),
-	    cmocka_unit_test_setup_teardown(a_turn_of_sends_is_two_whole_segmented_sends,
+	    cmocka_unit_test_setup_teardown(a_turn_is_as_many_sends_as_leave_by_one_call,
 					    set_up_mtu_1024, tear_down),
-	    cmocka_unit_test_setup_teardown(a_turn_of_writes_is_two_whole_segmented_sends,
+	    cmocka_unit_test_setup_teardown(with_fewer_it_is_all_that_are_whole, set_up_mtu_1024,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(a_turn_of_sends_is_whole_segmented_sends,
+					    set_up_mtu_1024, tear_down),
+	    cmocka_unit_test_setup_teardown(a_turn_of_writes_is_whole_segmented_sends,
 					    set_up_mtu_1024, tear_down),
 	    cmocka_unit_test_setup_teardown(what_is_less_than_a_send_leaves_at_once,
 					    set_up_mtu_1024, tear_down),
