@@ -16,7 +16,7 @@ struct table {
 	pthread_mutex_t lock;
 	uint32_t limit; /* ids are below it */
 	uint32_t next;	/* where the search for a free id goes on */
-	uint32_t count;
+	_Atomic(uint32_t) count;
 	_Atomic(_Atomic(void *) *) chunks[TABLE_CHUNKS];
 };
 
@@ -34,6 +34,12 @@ int table_add(struct table *table, uint32_t first, uint32_t from, void *entry, u
  * those is free. */
 int table_add_every(struct table *table, uint32_t first, uint32_t from, uint32_t rest,
 		    uint32_t every, void *entry, uint32_t *id);
+
+/* How many there are; of any thread. */
+static inline uint32_t table_count(const struct table *table)
+{
+	return atomic_load_explicit(&table->count, memory_order_relaxed);
+}
 
 /* NULL where there is none, or the id is out of range. */
 void *table_find(const struct table *table, uint32_t id);

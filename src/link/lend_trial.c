@@ -16,14 +16,17 @@ static bool is_other_better(const struct lend_trial *trial)
 	return trial->least[!trial->best] < best - best / GAIN;
 }
 
+/* The first trial falls where all else begins as well, and either way may have waited for that. */
 static void settle(struct lend_trial *trial, bool changes)
 {
-	if (changes)
-		trial->best = !trial->best;
-	if (changes || !trial->interval)
+	if (!trial->interval)
+		trial->interval = TRIAL_AGAIN;
+	else if (changes || trial->interval == TRIAL_AGAIN)
 		trial->interval = TRIAL_SOONEST;
 	else if (trial->interval < TRIAL_LATEST)
 		trial->interval *= 2;
+	if (changes)
+		trial->best = !trial->best;
 	trial->way = trial->best;
 	trial->is_running = false;
 }

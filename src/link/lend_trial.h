@@ -18,7 +18,8 @@ enum {
 	TRIAL_TIMES = 3,	 /* stretches of each way */
 };
 
-#define TRIAL_SOONEST (512ull << 20) /* bytes from one to the next, */
+#define TRIAL_AGAIN   (64ull << 20)  /* bytes from the first to the second, */
+#define TRIAL_SOONEST (512ull << 20) /* from that one to the next, */
 #define TRIAL_LATEST  (8ull << 30)
 
 enum lend_way { WAY_LENT, WAY_COPIED };

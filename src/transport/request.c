@@ -220,9 +220,9 @@ uint32_t request_wide_window(const struct qp *qp)
 	uint32_t held = atomic_load_explicit(&qp->adapter->socket_bytes, memory_order_relaxed);
 
 	if (!requester->is_peer_ours || requester->recovery || requester->psn != requester->end ||
-	    qp->attr.rate_limit || held < WINDOW_WIDE_SOCKET)
+	    qp->attr.rate_limit)
 		return requester->window.packets;
-	return window_wide(&requester->window);
+	return window_wide(&requester->window, window_times(held, table_count(&qp->adapter->qps)));
 }
 
 /*

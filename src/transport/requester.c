@@ -573,7 +573,7 @@ static uint8_t lends(const struct qp *qp)
 {
 	if (!is_stream_to_ours(qp))
 		return 0;
-	return whole_window(qp) > qp->requester->window.packets ? WINDOW_WIDE : 1;
+	return (uint8_t)(whole_window(qp) / qp->requester->window.packets);
 }
 
 static bool run(struct qp *qp, uint64_t now, struct outbox *outbox)

@@ -410,7 +410,7 @@ bool responder_run(struct qp *qp, uint64_t now, struct outbox *outbox)
 	}
 	qp->av.lends = 0;
 	if (qp->av.carrier_max && patience_is_over(&responder->lending))
-		qp->av.lends = WINDOW_WIDE;
+		qp->av.lends = WINDOW_WIDEST;
 	while (responder->job_count) {
 		if (!turn)
 			return true;

@@ -20,10 +20,11 @@
  * yields a quarter for a while. Where as much is lost as before it was chance, and it has back what
  * it had; where little is, an eighth is given up, and it grows slowly from there.
  *
- * A stream may have twice that over a short way while nothing is lost. What a READ asks for comes
- * at once, in whole segmented sends, so with four of 64 KiB under way both ends wait for each
- * other; and of SENDs and WRITEs there are half as many ACKs. After a loss it has so much again
- * when that is forgotten, and ever later with each.
+ * A stream may have several times that over a short way while nothing is lost. What a READ asks for
+ * comes at once, in whole segmented sends, so with four of 64 KiB under way both ends wait for each
+ * other; and SENDs and WRITEs leave in turns of 248 KB with one ACK each, of which some have to be
+ * under way lest one end waits for the other. After a loss it has so much again when that is
+ * forgotten, and ever later with each.
  */
 #ifndef TRANSPORT_WINDOW_H
 #define TRANSPORT_WINDOW_H
@@ -39,9 +40,12 @@ enum {
 	WINDOW_START_BYTES = 64 << 10,
 	WINDOW_MAX_BYTES = 256 << 10,
 	WINDOW_MAX_PACKETS = 256,
-	WINDOW_WIDE = 2,			   /* times as much may be a stream's, */
-	WINDOW_WIDE_SOCKET = 4 * WINDOW_MAX_BYTES, /* if a socket of the requester's holds that */
-	WINDOW_SMALL_BYTES = 1024,		   /* what a small packet has of payload, at most */
+	/* times as much may be a stream's, if a socket of the requester's holds so many of these */
+	WINDOW_WIDE = 2,
+	WINDOW_WIDE_SOCKET = 4 * WINDOW_MAX_BYTES,
+	WINDOW_WIDEST = 4,
+	WINDOW_WIDEST_SOCKET = 16 * WINDOW_MAX_BYTES,
+	WINDOW_SMALL_BYTES = 1024, /* what a small packet has of payload, at most */
 	WINDOW_FAR_PACKETS = 1536, /* the most over a long way, whatever its speed */
 	ACK_INTERVAL = 32,	   /* packets at most between two that ask for an ACK */
 	ACK_INTERVAL_OURS = 256,   /* of a stream to who tells at once what is missing */
@@ -131,13 +135,25 @@ static inline bool window_is_untouched(const struct window *window)
 	       (window->threshold >= window->near_max || window->packets >= window->near_max);
 }
 
+/* How many windows a stream may have, that is one of so many queue pairs, for a socket that holds
+ * so many bytes: the peer's is taken for one of the same size, and all may send there. */
+static inline uint32_t window_times(uint32_t socket_bytes, uint32_t qps)
+{
+	if (socket_bytes < WINDOW_WIDE_SOCKET)
+		return 1;
+	if (socket_bytes < WINDOW_WIDEST_SOCKET ||
+	    qps > socket_bytes / (WINDOW_WIDEST * WINDOW_MAX_BYTES))
+		return WINDOW_WIDE;
+	return WINDOW_WIDEST;
+}
+
 /* Of a stream. */
-static inline uint32_t window_wide(const struct window *window)
+static inline uint32_t window_wide(const struct window *window, uint32_t times)
 {
 	bool is_wide = window_is_full(window) && !window_is_long(window) &&
 		       window_is_untouched(window) && patience_is_over(&window->wide);
 
-	return is_wide ? WINDOW_WIDE * window->packets : window->packets;
+	return is_wide ? times * window->packets : window->packets;
 }
 
 /* `packets` more were acknowledged, up to but without `una`. */

@@ -526,7 +526,8 @@ void node_make(struct world *world, uint32_t arena_size, bool is_ipv6)
 				node),
 		  "adapter_init");
 	if (node->index % 4)
-		node->adapter.socket_bytes = WINDOW_WIDE_SOCKET;
+		node->adapter.socket_bytes =
+		    node->index % 4 == 1 ? WINDOW_WIDEST_SOCKET : WINDOW_WIDE_SOCKET;
 	make_gid(node, is_ipv6);
 	port_set_link(&node->adapter, IBV_PORT_ACTIVE, 9000, 100000);
 	port_set_gids(&node->adapter, &node->gid, 1);

@@ -71,6 +71,25 @@ static void nor_is_a_little_worth_a_change(void **state)
 	assert_int_equal(trial.way, WAY_LENT);
 }
 
+/* As all else begins then, too. */
+static void the_first_is_not_believed_for_long(void **state)
+{
+	take_time(12 * US, 17 * US);
+	settle();
+	assert_int_equal(trial.way, WAY_LENT);
+	take_time(17 * US, 12 * US);
+	send(TRIAL_AGAIN + 2 * (TRIAL_TIMES + 1) * (uint64_t)TRIAL_STRETCH);
+	assert_int_equal(trial.way, WAY_COPIED);
+	assert_in_range(sent[WAY_LENT], TRIAL_AGAIN, 2 * TRIAL_AGAIN);
+}
+
+static void the_second_is(void **state)
+{
+	take_time(12 * US, 17 * US);
+	send(TRIAL_SOONEST);
+	assert_in_range(sent[WAY_COPIED], 2 * TRIAL_TIMES * TRIAL_STRETCH, 9 * TRIAL_STRETCH);
+}
+
 /* Half of each way's stretches are longer, the first of copying among them. */
 static void what_comes_between_does_not_count(void **state)
 {
@@ -125,6 +144,8 @@ int main(void)
 	    cmocka_unit_test_setup(what_is_faster_is_taken, set_up),
 	    cmocka_unit_test_setup(pages_are_lent_where_that_is_faster, set_up),
 	    cmocka_unit_test_setup(nor_is_a_little_worth_a_change, set_up),
+	    cmocka_unit_test_setup(the_first_is_not_believed_for_long, set_up),
+	    cmocka_unit_test_setup(the_second_is, set_up),
 	    cmocka_unit_test_setup(what_comes_between_does_not_count, set_up),
 	    cmocka_unit_test_setup(waiting_is_no_trial, set_up),
 	    cmocka_unit_test_setup(it_goes_back_when_that_has_changed, set_up),

@@ -34,7 +34,7 @@ static int set_up_deep(void **state, bool are_strangers)
 
 	options = default_options;
 	options.mtu = IBV_MTU_1024;
-	options.max_rd = options.max_dest_rd = 2 * READS;
+	options.max_rd = options.max_dest_rd = WINDOW_WIDEST * READS;
 	pair = *state = pair_connected(&options);
 	pair->are_strangers = are_strangers;
 	pair_meet(pair);
@@ -134,7 +134,7 @@ static uint32_t asked_for(struct pair *pair)
 	struct requester *requester = pair->a.qp->requester;
 
 	requester->window.packets = requester->window.threshold = requester->window.max;
-	for (int i = 0; i < 2 * READS; i++)
+	for (int i = 0; i < WINDOW_WIDEST * READS; i++)
 		side_request(&pair->a, IBV_WR_RDMA_READ, i, 0, LENGTH);
 	side_turn(&pair->a);
 	return requester_in_flight(requester);
@@ -148,15 +148,23 @@ static void reads_ask_for_two_windows_where_the_own_socket_holds_them(void **sta
 	assert_int_equal(asked_for(pair), WINDOW_WIDE * READS * PACKETS);
 }
 
+static void and_for_four_where_it_holds_those_of_many(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_WIDEST_SOCKET;
+	assert_int_equal(asked_for(pair), WINDOW_WIDEST * READS * PACKETS);
+}
+
 /* The same of WRITEs: what leaves, but for less than a segmented send, which waits for room. */
 static void expect_window(struct pair *pair, uint32_t packets)
 {
 	struct requester *requester = pair->a.qp->requester;
 
 	requester->window.packets = requester->window.threshold = requester->window.max;
-	for (int i = 0; i < 3 * READS; i++)
+	for (int i = 0; i < (WINDOW_WIDEST + 1) * READS; i++)
 		side_request(&pair->a, IBV_WR_RDMA_WRITE, i, 0, LENGTH);
-	for (int i = 0; i < 3 * READS; i++)
+	for (int i = 0; i < (WINDOW_WIDEST + 1) * READS; i++)
 		side_turn(&pair->a);
 	assert_in_range(requester_in_flight(requester), packets - RUN, packets);
 }
@@ -167,6 +175,14 @@ static void writes_have_two_windows_where_sockets_hold_them(void **state)
 
 	pair->a.adapter.socket_bytes = WINDOW_WIDE_SOCKET;
 	expect_window(pair, WINDOW_WIDE * READS * PACKETS);
+}
+
+static void and_four_where_they_hold_those_of_many(void **state)
+{
+	struct pair *pair = *state;
+
+	pair->a.adapter.socket_bytes = WINDOW_WIDEST_SOCKET;
+	expect_window(pair, WINDOW_WIDEST * READS * PACKETS);
 }
 
 static void writes_have_one_window_with_a_small_socket(void **state)
@@ -258,6 +274,10 @@ int main(void)
 					    set_up_mtu_1024, tear_down),
 	    cmocka_unit_test_setup_teardown(
 		reads_ask_for_two_windows_where_the_own_socket_holds_them, set_up_many, tear_down),
+	    cmocka_unit_test_setup_teardown(and_for_four_where_it_holds_those_of_many, set_up_many,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(and_four_where_they_hold_those_of_many, set_up_many,
+					    tear_down),
 	    cmocka_unit_test_setup_teardown(a_small_socket_is_asked_for_one, set_up_many,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(writes_have_two_windows_where_sockets_hold_them,

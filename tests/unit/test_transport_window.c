@@ -412,12 +412,12 @@ static void a_stream_has_two_windows_until_something_is_lost(void **state)
 {
 	int last = 0, rounds;
 
-	assert_int_equal(window_wide(&window), window.packets);
+	assert_int_equal(window_wide(&window, WINDOW_WIDE), window.packets);
 	rounds_of(20, 0);
-	assert_int_equal(window_wide(&window), WINDOW_WIDE * NEAR);
+	assert_int_equal(window_wide(&window, WINDOW_WIDE), WINDOW_WIDE * NEAR);
 	for (int i = 0; i < 6; i++) {
 		round_of(1);
-		for (rounds = 0; window_wide(&window) == window.packets; rounds++)
+		for (rounds = 0; window_wide(&window, WINDOW_WIDE) == window.packets; rounds++)
 			round_of(0);
 		assert_true(window_is_untouched(&window));
 		assert_true(rounds > last);
@@ -425,12 +425,28 @@ static void a_stream_has_two_windows_until_something_is_lost(void **state)
 	}
 }
 
+static void it_has_as_many_as_the_socket_holds_of_all(void **state)
+{
+	enum { FEW = WINDOW_WIDEST_SOCKET / (WINDOW_WIDEST * WINDOW_MAX_BYTES) };
+
+	assert_int_equal(window_times(0, 1), 1);
+	assert_int_equal(window_times(WINDOW_WIDE_SOCKET - 1, 1), 1);
+	assert_int_equal(window_times(WINDOW_WIDE_SOCKET, 1), WINDOW_WIDE);
+	assert_int_equal(window_times(WINDOW_WIDEST_SOCKET - 1, 1), WINDOW_WIDE);
+	assert_int_equal(window_times(WINDOW_WIDEST_SOCKET, 1), WINDOW_WIDEST);
+	assert_int_equal(window_times(WINDOW_WIDEST_SOCKET, FEW), WINDOW_WIDEST);
+	assert_int_equal(window_times(WINDOW_WIDEST_SOCKET, FEW + 1), WINDOW_WIDE);
+	assert_int_equal(window_times(2 * WINDOW_WIDEST_SOCKET, FEW + 1), WINDOW_WIDEST);
+	rounds_of(20, 0);
+	assert_int_equal(window_wide(&window, WINDOW_WIDEST), WINDOW_WIDEST * NEAR);
+}
+
 static void a_stream_has_one_over_a_long_way(void **state)
 {
 	samples(20 * MS);
 	rounds_of(200, 0);
 	assert_true(window_is_full(&window));
-	assert_int_equal(window_wide(&window), window.packets);
+	assert_int_equal(window_wide(&window, WINDOW_WIDE), window.packets);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
@@ -461,6 +477,7 @@ int main(void)
 	    TEST(what_was_lost_is_forgotten),
 	    TEST(what_is_lost_again_and_again_is_not),
 	    TEST(a_stream_has_two_windows_until_something_is_lost),
+	    TEST(it_has_as_many_as_the_socket_holds_of_all),
 	    TEST(a_stream_has_one_over_a_long_way),
 	};
 
