@@ -40,7 +40,7 @@ enum {
 	WINDOW_START_BYTES = 64 << 10,
 	WINDOW_MAX_BYTES = 256 << 10,
 	WINDOW_MAX_PACKETS = 256,
-	/* times as much may be a stream's, if a socket of the requester's holds so many of these */
+	/* times as much may be a stream's, where a socket of the requester's holds so many bytes */
 	WINDOW_WIDE = 2,
 	WINDOW_WIDE_SOCKET = 4 * WINDOW_MAX_BYTES,
 	WINDOW_WIDEST = 4,
