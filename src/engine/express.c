@@ -527,7 +527,7 @@ unsigned int express_look(struct lane *lane)
 
 	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return 0;
-	count = take(lane, NULL, &has_more);
+	count = samehost_is_empty(lane->samehost) ? 0 : take(lane, NULL, &has_more);
 	catch_up(lane);
 	return count;
 }
@@ -538,7 +538,7 @@ static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 	unsigned int count;
 	bool has_more = false;
 
-	if (!lane->spared || lane->ready || lane->flush_at != UINT64_MAX ||
+	if (!lane_is_spared(lane) || lane->ready || lane->flush_at != UINT64_MAX ||
 	    lane->late_count > LATE_MAX || turn_is_overdue(&lane->turn) ||
 	    samehost_is_asked_again(lane->samehost))
 		return false;
@@ -548,7 +548,7 @@ static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 		lane_spare(lane);
 		*did = true;
 	} else {
-		lane->spared--;
+		lane_spare_less(lane);
 	}
 	if (turn_is_due(&lane->turn, count))
 		return false;
@@ -561,13 +561,12 @@ WHOLE bool express_glance(struct lane *lane, struct cq_taking *taking, bool *did
 {
 	bool is_all;
 
-	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+	if (!is_on(lane) || !lane_is_spared(lane) ||
+	    !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return false;
 	if (!lane_trylock(lane))
 		return false; /* somebody else looks; engine_poll() gives way */
-	atomic_store_explicit(&lane->polls,
-			      atomic_load_explicit(&lane->polls, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	lane_count(&lane->polls);
 	is_all = look(lane, taking, did);
 	let_go(lane);
 	return is_all && !has_missed(lane);

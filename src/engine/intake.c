@@ -198,6 +198,8 @@ unsigned int intake_near(struct lane *lane, uint64_t now)
 	unsigned int count;
 
 	lane->is_telling_later = true;
+	if (samehost_is_empty(lane->samehost))
+		return 0;
 	count = samehost_receive(lane->samehost, find_adapter, deliver_near, &in);
 	touched(&in, NULL);
 	return count;
@@ -343,8 +345,8 @@ unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 	*spent += 1;
 	if (count)
 		lane_spare(lane);
-	if (lane->spared) {
-		lane->spared--;
+	if (lane_is_spared(lane)) {
+		lane_spare_less(lane);
 		return count;
 	}
 	*spent += LANE_SOCKET_LOOK;

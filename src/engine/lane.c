@@ -413,7 +413,7 @@ void lane_doorbell(struct lane *lane, struct seat *seat)
 
 	if (atomic_load_explicit(&lane->is_dead, memory_order_relaxed))
 		return;
-	atomic_fetch_add_explicit(&lane->posts, 1, memory_order_relaxed);
+	lane_count(&lane->posts);
 	if (!lane_trylock(lane)) {
 		/* the holder looks again, or one who has the lock by now */
 		post(lane, seat);

@@ -126,6 +126,7 @@ struct lane {
 	struct seat *ready, **ready_end;      /* to be run, oldest first */
 	struct cq *told_later[LANE_TELL_MAX]; /* lane_tell_later() */
 	uint32_t tell_count;
+	atomic_uint spared; /* looks at the rings alone before the next at a socket; read without */
 	bool is_telling_later;
 	bool is_answering_later; /* what is ready may wait for the program's next verb */
 	uint32_t posts_polled;	 /* `posts` when a poll last found much */
@@ -137,7 +138,6 @@ struct lane {
 	uint8_t *room; /* LANE_ROOM bytes for a frame or a line's message: nothing, without one */
 	struct udp_link *link;
 	struct samehost *samehost; /* in front of the link: its outbox is the lane's */
-	uint32_t spared;	   /* looks at the rings alone, since the last at a socket */
 	uint64_t flush_at;	   /* packets wait for room in a socket; UINT64_MAX: none do */
 	uint64_t armed;		   /* when timer_fd goes off; UINT64_MAX: not */
 	struct cds_list_head sources;
@@ -193,7 +193,30 @@ enum { SPARED_LOOKS = 64, SPARED_LOOKS_AT_NONE = 1024 };
 
 static inline void lane_spare(struct lane *lane)
 {
-	lane->spared = lane->hot ? SPARED_LOOKS : SPARED_LOOKS_AT_NONE;
+	atomic_store_explicit(&lane->spared, lane->hot ? SPARED_LOOKS : SPARED_LOOKS_AT_NONE,
+			      memory_order_relaxed);
+}
+
+static inline bool lane_is_spared(const struct lane *lane)
+{
+	return atomic_load_explicit(&lane->spared, memory_order_relaxed);
+}
+
+static inline void lane_spare_less(struct lane *lane)
+{
+	unsigned int spared = atomic_load_explicit(&lane->spared, memory_order_relaxed);
+
+	atomic_store_explicit(&lane->spared, spared - 1, memory_order_relaxed);
+}
+
+/* Polls and posts, to know whether there were any: what two threads count at once may be one. The
+ * new count. */
+static inline unsigned int lane_count(atomic_uint *counter)
+{
+	unsigned int count = atomic_load_explicit(counter, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(counter, count, memory_order_relaxed);
+	return count;
 }
 
 /*

@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 
+#include "base/hot.h"
 #include "device/qp.h"
 #include "engine/lane.h"
 #include "engine/plain.h"
@@ -47,7 +48,7 @@ static void leave(struct lane *lane, struct seat *seat, const struct ibv_send_wr
 	lane_retime(lane, seat->qp);
 	lane->clock = now;
 	lane->is_answering_later = false;
-	atomic_fetch_add_explicit(&lane->posts, 1, memory_order_relaxed);
+	lane_count(&lane->posts);
 	atomic_store_explicit(&lane->seen_sends, udp_link_sends(lane->link), memory_order_relaxed);
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
 }
@@ -61,7 +62,7 @@ static bool post(struct lane *lane, struct seat *seat, const struct ibv_send_wr 
 }
 
 /* What sends is a cancellation point, and what opens a socket for it. */
-bool plain_send(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
+APART bool plain_send(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
 {
 	bool is_sent;
 	int before;

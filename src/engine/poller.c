@@ -33,7 +33,7 @@ enum {
 static bool is_polling(struct lane *lane, uint64_t now)
 {
 	uint64_t seen = atomic_load_explicit(&lane->seen, memory_order_relaxed);
-	unsigned int polls = atomic_fetch_add_explicit(&lane->polls, 1, memory_order_relaxed) + 1;
+	unsigned int polls = lane_count(&lane->polls);
 	unsigned int noted = atomic_load_explicit(&lane->polls_noted, memory_order_relaxed);
 
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);

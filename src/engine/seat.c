@@ -431,7 +431,8 @@ static bool has_peers_here(struct engine *engine, unsigned int lanes, uint32_t p
 	return has_some;
 }
 
-static void yield_core(struct engine *engine, unsigned int lanes, uint64_t before)
+static void yield_core(struct engine *engine, unsigned int lanes, struct yield *yield,
+		       uint64_t before)
 {
 	uint32_t poller = this_thread(engine);
 	uint64_t after;
@@ -440,24 +441,24 @@ static void yield_core(struct engine *engine, unsigned int lanes, uint64_t befor
 		lane_say_poller(engine->lanes[__builtin_ctz(rest)], poller);
 	sched_yield();
 	after = lane_now();
-	yield_learn(&mine.yield, after, after - before,
+	yield_learn(yield, after, after - before,
 		    yield_was_long(after - before) && has_peers_here(engine, lanes, poller));
 }
 
-static void give_way(struct engine *engine, unsigned int lanes)
+static void give_way(struct engine *engine, unsigned int lanes, struct yield *yield)
 {
 	const struct timespec moment = {.tv_nsec = YIELD_SLEEP_NS};
 	uint64_t now = lane_now();
 
-	switch (yield_manner(&mine.yield, now)) {
+	switch (yield_manner(yield, now)) {
 	case YIELD_CORE:
-		yield_core(engine, lanes, now);
+		yield_core(engine, lanes, yield, now);
 		break;
 	case YIELD_SLEEP:
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &moment, NULL);
 		break;
 	case YIELD_KEEP:
-		yield_kept(&mine.yield);
+		yield_kept(yield);
 		return;
 	}
 	/* the time that others had is no gap between polls */
@@ -473,7 +474,8 @@ void engine_was_told(void)
 }
 
 /* One look at each of the lanes, for `cq` if that is why. */
-static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq)
+static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq,
+		       struct yield *yield)
 {
 	bool happened = false;
 
@@ -481,12 +483,12 @@ static bool poll_lanes(struct engine *engine, unsigned int lanes, struct cq *cq)
 	if (atomic_load_explicit(&engine->is_dead, memory_order_relaxed))
 		return false;
 	for (unsigned int rest = lanes; rest; rest &= rest - 1)
-		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &mine.yield.idle);
+		happened |= lane_poll(engine->lanes[__builtin_ctz(rest)], cq, &yield->idle);
 	if (happened) {
-		yield_found(&mine.yield);
-	} else if (yield_is_due(&mine.yield)) {
-		yield_again(&mine.yield);
-		give_way(engine, lanes);
+		yield_found(yield);
+	} else if (yield_is_due(yield)) {
+		yield_again(yield);
+		give_way(engine, lanes, yield);
 	}
 	return happened;
 }
@@ -495,17 +497,18 @@ bool engine_poll(struct cq *cq)
 {
 	struct engine *engine = station_of(cq->adapter)->engine;
 	unsigned int lanes = atomic_load_explicit(&cq->lanes, memory_order_relaxed), rest;
+	struct thread_state *own = this_thread_state();
 	bool happened = false;
 
-	for (rest = lanes & mine.told; rest; rest &= rest - 1)
+	for (rest = lanes & own->told; rest; rest &= rest - 1)
 		happened |= lane_catch_up(engine->lanes[__builtin_ctz(rest)]);
-	mine.told &= ~lanes;
-	return poll_lanes(engine, lanes, cq) | happened;
+	own->told &= ~lanes;
+	return poll_lanes(engine, lanes, cq, &own->yield) | happened;
 }
 
 void engine_look_out(struct adapter *adapter, unsigned int lanes)
 {
-	poll_lanes(station_of(adapter)->engine, lanes, NULL);
+	poll_lanes(station_of(adapter)->engine, lanes, NULL, &this_thread_state()->yield);
 }
 
 struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *needs_doorbell)
