@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# train.sh PROFILE: the library was optimized by how messages went through it (scripts/train): by shared memory and by UDP, short
+# and long, of every service.
+set -eu
+for part in core.dir/transport/plain core.dir/transport/burst core.dir/transport/shorts core.dir/transport/express \
+	core.dir/transport/ud core.dir/transport/uc core.dir/transport/xrc core.dir/transport/recovery core.dir/device/srq \
+	adapter.dir/link/udp_send adapter.dir/link/ring adapter.dir/engine/poller ibverbs.dir/verbs/cq; do
+	counts=$1/src#CMakeFiles#$(echo $part | tr / '#').c.gcda
+	[ -s "$counts" ] || { echo "not trained: $counts is missing" >&2; exit 1; }
+done
