@@ -2,8 +2,7 @@
 /*
  * What verbs do of the express path, and what they leave for a turn.
  */
-#include <pthread.h>
-
+#include "base/cancel.h"
 #include "base/hot.h"
 #include "base/lines.h"
 #include "device/adapter.h"
@@ -175,14 +174,12 @@ static bool catch_up(struct lane *lane)
 
 /* ---- verbs ---- */
 
-/* Events that are to be told, by system calls, which are no cancellation points. */
+/* Events that are to be told, by system calls. */
 APART static void tell_and_let_go(struct lane *lane)
 {
-	int before;
+	UNCANCELLED_TURN;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	lane_release(lane);
-	pthread_setcancelstate(before, &before);
 }
 
 static void let_go(struct lane *lane)
@@ -208,16 +205,14 @@ static bool is_on(const struct lane *lane)
 /* The lane's lock is let go, after what came in meanwhile. */
 static void let_go_after_all(struct lane *lane)
 {
-	int before;
+	UNCANCELLED_TURN;
 
 	if (!lane_has_work(lane)) {
 		let_go(lane);
 		if (!has_missed(lane) || !lane_trylock(lane))
 			return;
 	}
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	lane_unlock(lane);
-	pthread_setcancelstate(before, &before);
 }
 
 /* The peer, if it is of this process and everything for it has arrived. */

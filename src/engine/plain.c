@@ -3,8 +3,7 @@
  * As plain.h describes it. A QP whose ACK waits for the program's reply is ready for a turn; with
  * the reply gone it needs none.
  */
-#include <pthread.h>
-
+#include "base/cancel.h"
 #include "base/hot.h"
 #include "device/qp.h"
 #include "engine/lane.h"
@@ -61,16 +60,10 @@ static bool post(struct lane *lane, struct seat *seat, const struct ibv_send_wr 
 	return true;
 }
 
-/* What sends is a cancellation point, and what opens a socket for it. */
+/* What sends may be a cancellation point, and what opens a socket for it. */
 APART bool plain_send(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
 {
-	bool is_sent;
-	int before;
+	UNCANCELLED_TURN;
 
-	if (!is_free(lane, seat) || !plain_may(seat->qp))
-		return false;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	is_sent = post(lane, seat, wr);
-	pthread_setcancelstate(before, &before);
-	return is_sent;
+	return is_free(lane, seat) && plain_may(seat->qp) && post(lane, seat, wr);
 }

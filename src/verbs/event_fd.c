@@ -4,6 +4,7 @@
  * their queue holds something. Who changes the queue holds its lock, and so raises and clears them
  * in step with it. Each event is a write of its own, so that edge-triggered epoll sees it.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -52,11 +53,12 @@ int event_fd_may_wait(int fd)
 	return 0;
 }
 
+/* A cancellation point, as poll() is none here (uncancelled.c). */
 int event_fd_wait(int fd)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
 
 	if (event_fd_may_wait(fd))
 		return -1;
-	return poll(&pollfd, 1, -1) < 0 ? -1 : 0;
+	return ppoll(&pollfd, 1, NULL, NULL) < 0 ? -1 : 0;
 }

@@ -20,6 +20,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/cancel.h"
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/qp.h"
@@ -28,42 +29,18 @@
 #include "engine/lookout.h"
 #include "explain/reason.h"
 
-/* ---- cancellation ---- */
+/* ---- the engine's turns inside verbs ---- */
 
-/*
- * Programs end a thread that waits for events by pthread_cancel(). No verb but ibv_get_cq_event()
- * and ibv_get_async_event(), and those only while they wait, may let that happen: a lane's or a
- * queue's lock would never be free again. Stands at the head of what may come to a system call.
- */
-#define UNCANCELLED                                                                                \
-	int uncancelled __attribute__((cleanup(cancel_restore), unused)) = cancel_disable()
-
-static inline int cancel_disable(void)
-{
-	int before;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	return before;
-}
-
-static inline void cancel_restore(const int *before)
-{
-	int ignored;
-
-	pthread_setcancelstate(*before, &ignored);
-}
-
-/* The engine's turns inside verbs. */
 static inline bool progress(struct cq *cq)
 {
-	UNCANCELLED;
+	UNCANCELLED_TURN;
 
 	return engine_poll(cq);
 }
 
 static inline void doorbell(struct qp *qp)
 {
-	UNCANCELLED;
+	UNCANCELLED_TURN;
 
 	engine_doorbell(qp);
 }
