@@ -306,6 +306,7 @@ int udp_lend(struct udp_link *link, const struct udp_run *run)
 	ssize_t bytes = pages.iov_len, sent;
 
 	udp_way_cut(way, run->segment);
+	way->singles = 0;
 	if (way->segment != run->segment || into_pipe(lender, &pages) != bytes) {
 		lender->is_off = true;
 		return 0;

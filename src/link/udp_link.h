@@ -29,7 +29,8 @@ enum {
 	SEGMENTS_MAX = 128,
 	SEGMENTS_MAX_OLD = 64,
 
-	ICRC_RUN_MIN = 8, /* packets, for a new length to pay */
+	ICRC_RUN_MIN = 8,   /* packets, for a new length to pay */
+	SINGLES_UNCUT = 64, /* sends in a row */
 
 	RECEIVE_BATCH = 8,
 	ALONE_MAX = 2,
@@ -81,6 +82,7 @@ struct udp_way {
 	uint16_t id;	   /* IPv4 identification of its next send */
 	uint16_t segment;  /* what it cuts by itself where nothing is said; 0: nothing */
 	uint16_t cut_last; /* segments of the last run of several */
+	uint16_t singles;  /* sends since, each of one packet */
 };
 
 /* A local address and the socket that sends from it to anybody. */

@@ -293,13 +293,20 @@ static int send_batch(struct udp_link *link, int fd, uint32_t n)
 	return sent < 0 ? -errno : sent;
 }
 
-/* To be cut again as the run before was: from then on its socket does that by itself. */
-static void settle(const struct udp_run *run)
+/* To be cut again as the run before was: from then on its socket does that by itself. Until a
+ * stream is over: what such a socket sends in one piece takes it 0.3 us longer. */
+static void settle(const struct udp_run *run, bool is_alone)
 {
 	struct udp_way *way = way_of(run);
 
-	if (run->count == 1 || !way->is_connected)
+	if (!way->is_connected)
 		return;
+	if (run->count == 1) {
+		if (way->segment && is_alone && ++way->singles == SINGLES_UNCUT)
+			udp_way_cut(way, 0);
+		return;
+	}
+	way->singles = 0;
 	if (way->cut_last == run->segment)
 		udp_way_cut(way, (uint16_t)run->segment);
 	way->cut_last = (uint16_t)run->segment;
@@ -335,6 +342,7 @@ static int send_bare(struct udp_link *link, struct udp_run *run)
 static int send_some(struct udp_link *link, uint32_t first)
 {
 	struct udp_run *run = link->runs + first;
+	bool is_alone = first + 1 == link->run_count;
 	int sent;
 
 	set_traffic_class(run);
@@ -344,8 +352,8 @@ static int send_some(struct udp_link *link, uint32_t first)
 		if (sent)
 			return sent;
 	}
-	settle(run);
-	if (first + 1 == link->run_count && is_bare(run))
+	settle(run, is_alone);
+	if (is_alone && is_bare(run))
 		return send_bare(link, run);
 	return send_batch(link, way_of(run)->fd, prepare_batch(link, first));
 }

@@ -348,6 +348,29 @@ static void test_a_path_cuts_by_itself_what_is_cut_alike(void **state)
 	what_is_cut_alike(&ipv6, &ipv6);
 }
 
+/* Until nothing of several packets has left for long. */
+static void test_a_path_that_sends_single_packets_does_not_cut(void **state)
+{
+	enum { CUT = BTH_BYTES + 100 + ICRC_BYTES };
+	struct pair pair;
+
+	stream_open(&pair, &ipv4_a, &ipv4_b);
+	send_many(&pair, DEST_QP, PATH_WINDOW + 1);
+	for (int round = 0; round < 2; round++) {
+		send_run(&pair, 3, 100);
+		send_run(&pair, 3, 100);
+		for (int i = 1; i < SINGLES_UNCUT; i++)
+			send_run(&pair, 1, 8);
+		send_run(&pair, 3, 100);
+		for (int i = 1; i < SINGLES_UNCUT; i++)
+			send_run(&pair, 1, 8);
+		assert_int_equal(cut_by(&pair), CUT);
+		send_run(&pair, 1, 8);
+		assert_int_equal(cut_by(&pair), 0);
+	}
+	pair_close(&pair);
+}
+
 static uint64_t calls_to_pass(struct pair *pair)
 {
 	uint64_t before = udp_link_sends(pair->a);
@@ -652,6 +675,7 @@ int main(void)
 	    cmocka_unit_test(test_there_are_no_paths_to_strangers),
 	    cmocka_unit_test(test_icrcs_of_a_path_are_right_for_its_identifications),
 	    cmocka_unit_test(test_a_path_cuts_by_itself_what_is_cut_alike),
+	    cmocka_unit_test(test_a_path_that_sends_single_packets_does_not_cut),
 	    cmocka_unit_test(test_several_runs_leave_by_one_call),
 	    cmocka_unit_test(test_a_receiver_expects_the_next_identification_of_a_path),
 	    cmocka_unit_test(test_a_path_that_fails_is_given_up_and_nothing_is_lost),
