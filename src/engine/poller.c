@@ -38,7 +38,8 @@ static bool is_polling(struct lane *lane, uint64_t now)
 
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
 	atomic_store_explicit(&lane->polls_noted, polls, memory_order_relaxed);
-	if (now < seen + (uint64_t)GAP_NS * (polls - noted))
+	/* (another thread's at the same time may not be counted) */
+	if (now < seen + (uint64_t)GAP_NS * (polls == noted ? 1 : polls - noted))
 		return true;
 	if (thread_was_preempted() && now < seen + PREEMPTED_MAX_NS) {
 		atomic_fetch_add_explicit(&lane->polling_since, now - seen, memory_order_relaxed);

@@ -62,7 +62,7 @@ int __wrap_open(const char *path, int flags, ...)
 	int mode = 0;
 	va_list rest;
 
-	if (flags & (O_CREAT | O_TMPFILE)) {
+	if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {
 		va_start(rest, flags);
 		mode = va_arg(rest, int);
 		va_end(rest);

@@ -304,6 +304,27 @@ static void packets_call_the_thread_until_that_was_in_vain(void **state)
 	side_close(&side);
 }
 
+/* Two that poll at the same time may be counted as one: that is no gap. Who is kept from the core
+ * between two polls has made one: then again. */
+static void polls_that_were_not_counted_are_no_gap(void **state)
+{
+	enum { TRIES = 20 };
+	unsigned long since = 0;
+	struct lane *lane;
+
+	side_open(&side, IBV_QPT_RC);
+	for (int try = 0; try < TRIES && !since; try++) {
+		lane = polled_lane(&side);
+		engine_poll(side.cq);
+		since = atomic_load(&lane->polling_since);
+		atomic_fetch_sub(&lane->polls, 1);
+		engine_poll(side.cq);
+		since *= atomic_load(&lane->polling_since) == since;
+	}
+	assert_true(since);
+	side_close(&side);
+}
+
 /* It would take the core from the program. Where the program itself has none for a while, it has to
  * look: then again. */
 static void the_thread_is_not_woken_as_long_as_a_program_polls(void **state)
@@ -479,6 +500,7 @@ int main(void)
 	    cmocka_unit_test(the_thread_leaves_who_goes_on_polling_alone),
 	    cmocka_unit_test(who_polled_for_long_is_trusted_again),
 	    cmocka_unit_test(only_who_goes_on_polling_puts_off_that_the_thread_looks),
+	    cmocka_unit_test(polls_that_were_not_counted_are_no_gap),
 	    cmocka_unit_test(the_thread_is_not_woken_as_long_as_a_program_polls),
 	    cmocka_unit_test(the_thread_sleeps_on_an_inlet_again_that_nobody_polls_any_more),
 	    cmocka_unit_test(before_the_rest_of_responses_it_looks_for_more_requests),
