@@ -4,9 +4,11 @@
  * leave a lane's lock taken for ever. To disable cancellation around it is two locked instructions
  * a verb and two to allow it again, which is a hundredth of a message to another host, so the calls
  * themselves are made past the C library. The linker brings each of them here (--wrap, for the list
- * in CMakeLists.txt; abi/uncancelled says that none is missing). What may wait for long is not
- * among them: ppoll(), conditions, files of /proc; verbs that come to such disable cancellation
- * (UNCANCELLED), but for those that are to be a cancellation point.
+ * in CMakeLists.txt; abi/uncancelled says that none is missing). Those that tools answer in its
+ * place, as `verbatim run` does with its view of /sys, still go by the library, with cancellation
+ * disabled. What may wait for long is not among them, ppoll(), conditions and files of /proc: verbs
+ * that come to such disable cancellation (UNCANCELLED), but for those that are to be a cancellation
+ * point.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,11 +20,14 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "base/cancel.h"
 #include "link/syscalls.h"
 
 #ifdef PAST_CANCELLATION
 
 /* As the linker calls them. */
+int __real_open(const char *path, int flags, ...);
+int __real_msync(void *memory, size_t size, int flags);
 int __wrap_close(int fd);
 int __wrap_open(const char *path, int flags, ...);
 ssize_t __wrap_read(int fd, void *bytes, size_t size);
@@ -59,6 +64,7 @@ int __wrap_close(int fd)
 
 int __wrap_open(const char *path, int flags, ...)
 {
+	UNCANCELLED;
 	int mode = 0;
 	va_list rest;
 
@@ -67,7 +73,7 @@ int __wrap_open(const char *path, int flags, ...)
 		mode = va_arg(rest, int);
 		va_end(rest);
 	}
-	return (int)kernel_call(SYS_openat, AT_FDCWD, (long)path, flags, mode, 0, 0);
+	return __real_open(path, flags, mode);
 }
 
 ssize_t __wrap_read(int fd, void *bytes, size_t size)
@@ -163,7 +169,9 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned int flags)
 
 int __wrap_msync(void *memory, size_t size, int flags)
 {
-	return (int)kernel_call(SYS_msync, (long)memory, (long)size, flags, 0, 0, 0);
+	UNCANCELLED;
+
+	return __real_msync(memory, size, flags);
 }
 
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
