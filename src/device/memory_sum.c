@@ -6,6 +6,9 @@
  * Generic Polynomials Using PCLMULQDQ"): four accumulators of 64 bytes are each moved over 256
  * bytes, then put into one of 64, of 16, of 4. As with the other copies (memory.c), there is no
  * stack frame, and a fault is survived.
+ *
+ * The lines that it writes to are claimed ahead: where another core has them, as with pages that
+ * were lent (udp_lend.c), a store waits for its line, and a core has few stores on their way.
  */
 #include "device/memory.h"
 #include "wire/icrc.h"
@@ -13,6 +16,11 @@
 #ifdef __x86_64__
 
 enum { BLOCK = 256 };
+
+/* Bytes: how far ahead lines are claimed. On an Intel Xeon 60 KiB into pages that another core has
+ * read take 3.6 us so, instead of 6 to 9; that others gain by it is not known, and a line that is
+ * claimed as it is stored to costs nothing. */
+enum { CLAIM_AHEAD = 1024 };
 
 /* Powers of x modulo the polynomial, for the two halves of 16 bytes; what moves them so many bytes
  * on. */
@@ -35,9 +43,10 @@ static const struct {
 };
 
 int memory_load_sum_raw(void *to, const void *from, size_t length, uint32_t *sum,
-			const void *constants);
+			const void *constants, size_t ahead);
 
-/* rdi to, rsi from, rdx length (of whole blocks, not 0), rcx the sum, r8 the constants. */
+/* rdi to, rsi from, rdx length (of whole blocks, not 0), rcx the sum, r8 the constants, r9 how far
+ * ahead lines are claimed. */
 __asm__(".pushsection .text\n"
 	".balign 64\n"
 	".globl memory_sum_begin\n.hidden memory_sum_begin\nmemory_sum_begin:\n"
@@ -59,6 +68,10 @@ __asm__(".pushsection .text\n"
 	"	.balign 32\n"
 	"1:	addq $256, %rsi\n"
 	"	addq $256, %rdi\n"
+	"	prefetchw (%rdi,%r9)\n"
+	"	prefetchw 64(%rdi,%r9)\n"
+	"	prefetchw 128(%rdi,%r9)\n"
+	"	prefetchw 192(%rdi,%r9)\n"
 	"	vmovdqu64 (%rsi), %zmm4\n"
 	"	vmovdqu64 64(%rsi), %zmm5\n"
 	"	vmovdqu64 128(%rsi), %zmm6\n"
@@ -135,6 +148,11 @@ bool memory_sums(void)
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
 }
 
+static size_t claim_ahead(void)
+{
+	return __builtin_cpu_is("intel") ? CLAIM_AHEAD : 0;
+}
+
 #else
 
 enum { BLOCK = 1 };
@@ -142,7 +160,7 @@ enum { BLOCK = 1 };
 static const char powers;
 
 static int memory_load_sum_raw(void *to, const void *from, size_t length, uint32_t *sum,
-			       const void *constants)
+			       const void *constants, size_t ahead)
 {
 	return 0;
 }
@@ -152,13 +170,18 @@ bool memory_sums(void)
 	return false;
 }
 
+static size_t claim_ahead(void)
+{
+	return 0;
+}
+
 #endif
 
 int memory_load_sum(void *to, const char *from, size_t length, uint32_t *sum)
 {
 	size_t whole = memory_sums() ? length - length % BLOCK : 0;
 	uint8_t *rest = (uint8_t *)to + whole;
-	int error = whole ? memory_load_sum_raw(to, from, whole, sum, &powers) : 0;
+	int error = whole ? memory_load_sum_raw(to, from, whole, sum, &powers, claim_ahead()) : 0;
 
 	if (!error)
 		error = memory_load(rest, from + whole, length - whole);
