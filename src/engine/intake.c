@@ -122,19 +122,40 @@ static bool is_for_lane(const struct intake *in, uint32_t qpn)
 	       steer_lane(qpn, engine->lane_count) == in->lane->index;
 }
 
+static void note_caller(struct intake *in, const struct packet *packet)
+{
+	if (!in->batch.caller.port && udp_is_path_port(packet->source_port))
+		in->batch.caller = (struct caller){packet->sgid, packet->source_port};
+}
+
+static void open_row(struct intake *in, const struct packet *packet)
+{
+	struct qp *qp = transport_open(in->adapter, packet, in->now);
+
+	if (!qp)
+		return;
+	note_caller(in, packet);
+	in->taken += packet->seal->opened;
+	touched(in, qp);
+}
+
 static void deliver(const struct packet *packet, void *data)
 {
 	struct intake *in = data;
 	uint32_t qpn = bth_dest_qp(packet->bth);
 
+	if (packet->seal) {
+		if (is_for_lane(in, qpn))
+			open_row(in, packet);
+		return;
+	}
 	if (!is_for_lane(in, qpn)) {
 		deliver_each(in, packet, qpn);
 		return;
 	}
 	/* an inlet does not tell UD's hop limit */
 	in->batch.is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
-	if (!in->batch.caller.port && udp_is_path_port(packet->source_port))
-		in->batch.caller = (struct caller){packet->sgid, packet->source_port};
+	note_caller(in, packet);
 	in->taken += 1 + packet->more;
 	take_in(in, packet);
 }

@@ -95,6 +95,7 @@ int lane_open(struct engine *engine, uint32_t index, struct lane **result)
 	if (error == 0 && lane->inlet.is_off)
 		udp_link_without_paths(lane->link);
 	if (error == 0) {
+		udp_link_offer(lane->link);
 		lane->samehost =
 		    samehost_open(udp_link_outbox(lane->link), engine->neighbours.is_off,
 				  engine->neighbours.has_express, (uint8_t)index);

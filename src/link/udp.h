@@ -113,6 +113,10 @@ uint32_t udp_socket_buffer(int fd);
 
 typedef void (*udp_deliver)(const struct packet *packet, void *data);
 
+/* From now on `deliver` gets rows of packets under a seal as well, where that pays, and those that
+ * it does not open once more, checked. */
+void udp_link_offer(struct udp_link *link);
+
 /*
  * One recvmmsg() worth of packets from `fd`, whose local address is `dgid`. The number of packets
  * taken in, those that were dropped for their ICRC included, 0 when there was nothing: the caller

@@ -181,6 +181,9 @@ struct udp_receiver {
 	struct icrc_run checking; /* as `sealing` of the link, */
 	struct icrc_singles lone;
 	uint16_t id, id_port; /* of the message before: its identification, who sent it */
+	bool is_offering;     /* rows of packets, under a seal (udp_seal.c): */
+	struct icrc_summed opening;
+	struct icrc_shift emptying;
 };
 
 /* Whom a ring of lent pages is for, as a place, but whatever becomes of the path there. */
@@ -312,6 +315,22 @@ void udp_way_cut(struct udp_way *way, uint16_t segment);
 /* Sends the runs; those that wait for room in a socket are left, the first of them first. True if
  * none is. */
 bool udp_send_runs(struct udp_link *link);
+
+/* What may begin a row: so many bytes from there on in packets of `segment`, all of one run. */
+struct udp_offer {
+	const struct icrc_run *run;
+	uint8_t *bytes;
+	uint32_t total, segment;
+	uint16_t id; /* of the first, most likely */
+};
+
+/* Whether a packet of that run may begin such a row. */
+bool udp_may_offer(const struct icrc_run *run, const uint8_t *packet);
+
+/* Offers the packets that go on as the first does, in all else like that one. How many of them were
+ * sound and taken in. */
+uint32_t udp_offer(struct udp_receiver *receiver, const struct udp_offer *offer,
+		   const struct packet *like, udp_deliver deliver, void *data);
 
 int udp_receiver_init(struct udp_receiver *receiver);
 void udp_receiver_fini(struct udp_receiver *receiver);

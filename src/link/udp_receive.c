@@ -11,6 +11,7 @@
 
 #include <netinet/udp.h>
 
+#include "device/memory.h"
 #include "link/syscalls.h"
 #include "link/udp_link.h"
 #include "wire/filled.h"
@@ -30,6 +31,11 @@ int udp_receiver_init(struct udp_receiver *r)
 void udp_receiver_fini(struct udp_receiver *r)
 {
 	free(r->buffers);
+}
+
+void udp_link_offer(struct udp_link *link)
+{
+	link->receiver.is_offering = memory_sums();
 }
 
 /* The kernel overwrites these lengths with each message. */
@@ -151,6 +157,7 @@ struct splitting {
 	struct packet packet;
 	struct icrc_flow flow;
 	const struct icrc_run *run; /* packets of this length; NULL: they are too few */
+	bool is_offering;	    /* packets of the run */
 	udp_deliver deliver;
 	void *data;
 };
@@ -170,6 +177,7 @@ static void begin_run(struct splitting *s, uint32_t segment, uint32_t total)
 		return;
 	icrc_run_begin(run, &s->flow, segment - ICRC_BYTES);
 	s->run = run;
+	s->is_offering = receiver->is_offering;
 }
 
 static bool is_right(const struct splitting *s, const uint8_t *bytes, uint32_t length, uint16_t *id)
@@ -247,11 +255,12 @@ static void deliver_ack(struct splitting *s, const uint8_t *bytes)
 static void take_segment(struct splitting *s, uint8_t *bytes, uint32_t length, uint16_t *id)
 {
 	const uint32_t ack = BTH_BYTES + AETH_BYTES, segment = length;
+	bool is_taken = is_sound(s, bytes, length, id);
 
-	if (!is_sound(s, bytes, length, id))
+	++*id; /* the sender counts over its segments */
+	if (!is_taken)
 		return;
 	length -= ICRC_BYTES;
-	++*id; /* the sender counts over its segments */
 	if (bytes[0] == OPCODE_FILLED && !packet_empty(bytes, &length)) {
 		udp_count(&s->link->counters.malformed, 1);
 		return;
@@ -280,12 +289,40 @@ static void remember_id(struct udp_receiver *r, uint16_t port, uint16_t id)
 	r->id_port = port;
 }
 
+/* What goes on as the packet there may be taken in before it is checked. How many are. */
+static uint32_t offer(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t segment,
+		      uint16_t id)
+{
+	const struct udp_offer row = {s->run, bytes, total, segment, id};
+	uint32_t opened;
+
+	if (!s->is_offering || total < segment || !udp_may_offer(s->run, bytes))
+		return 0;
+	pass_on(s);
+	opened = udp_offer(&s->link->receiver, &row, &s->packet, s->deliver, s->data);
+	udp_count(&s->link->counters.received_packets, opened);
+	return opened;
+}
+
+/* As many packets as go together. How many. */
+static uint32_t take_segments(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t segment,
+			      uint16_t *id)
+{
+	uint32_t opened = offer(s, bytes, total, segment, *id);
+
+	*id = (uint16_t)(*id + opened);
+	if (opened)
+		return opened;
+	take_segment(s, bytes, total < segment ? total : segment, id);
+	return 1;
+}
+
 /* Takes a message apart. Returns the number of packets in it, sound or not. */
 static int split(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t segment)
 {
 	struct udp_receiver *receiver = &s->link->receiver;
 	uint16_t id = expected_id(receiver, s->packet.source_port);
-	int count = 0;
+	uint32_t count = 0, taken, length;
 
 	if (segment == 0)
 		segment = total ? total : 1;
@@ -293,16 +330,16 @@ static int split(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t s
 	begin_run(s, segment, total);
 	udp_count(&s->link->counters.received_bytes, total);
 	do {
-		uint32_t length = total < segment ? total : segment;
-
-		take_segment(s, bytes, length, &id);
-		if (!count++)
-			remember_id(receiver, s->packet.source_port, (uint16_t)(id - 1));
+		taken = take_segments(s, bytes, total, segment, &id);
+		if (!count)
+			remember_id(receiver, s->packet.source_port, (uint16_t)(id - taken));
+		length = taken * segment < total ? taken * segment : total;
+		count += taken;
 		bytes += length;
 		total -= length;
 	} while (total);
 	pass_on(s);
-	return count;
+	return (int)count;
 }
 
 static int split_message(struct udp_link *link, int index, const union ibv_gid *dgid,

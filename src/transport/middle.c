@@ -68,7 +68,8 @@ static uint32_t place_send(struct qp *qp, const struct packet *packet)
 	struct responder *responder = qp->responder;
 	struct sge_list list = {qp->adapter, receive_pd(qp), responder->recv.sge,
 				responder->recv.num_sge};
-	struct payload_row row = {packet->bth + BTH_BYTES, packet->stride, qp->mtu, 0};
+	struct payload_row row = {packet->bth + BTH_BYTES, packet->stride, qp->mtu, 0,
+				  packet->seal};
 	uint64_t room = responder->recv.length;
 
 	if (room > MAX_MESSAGE_SIZE)
@@ -89,14 +90,15 @@ static uint32_t store(char *to, const uint8_t *from, uint32_t stride, uint32_t e
 	return done;
 }
 
-/* Its last packet is none of the middle. */
+/* Its last packet is none of the middle. Programs look at what a WRITE brings before it is over, so
+ * nothing of a packet that may not be sound is to be seen there. */
 static uint32_t place_write(struct qp *qp, const struct packet *packet)
 {
 	struct responder *responder = qp->responder;
 	struct access access;
 	uint32_t count;
 
-	if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
+	if (packet->seal || !(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) ||
 	    responder->received >= responder->write_length)
 		return 0;
 	count = packets_within(qp, packet, responder->write_length - responder->received - 1);
@@ -152,7 +154,8 @@ static uint32_t packets_asked(const struct requester *requester, const struct pa
 static uint32_t take_responses(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct requester *requester = qp->requester;
-	struct payload_row row = {packet->bth + BTH_BYTES, packet->stride, qp->mtu, 0};
+	struct payload_row row = {packet->bth + BTH_BYTES, packet->stride, qp->mtu, 0,
+				  packet->seal};
 	const struct send_wqe *wqe;
 	struct sge_list list;
 	uint64_t offset;

@@ -14,7 +14,19 @@
 
 #include "device/av.h"
 
-/* A packet that came in: ICRC checked and stripped. Valid during the call it is handed to. */
+/*
+ * Packets that are offered before anybody has checked them: whoever copies their payload has it
+ * summed in the same pass, and knows then whether they are sound.
+ */
+struct seal {
+	/* Copies all that a packet of the row has behind its BTH to the program's memory. False:
+	 * the packet is not sound, or there is no memory, and what was copied is worth nothing. */
+	bool (*open)(struct seal *seal, const uint8_t *payload, char *to, uint32_t length);
+	uint32_t opened; /* and taken in: so many, from the first on */
+};
+
+/* A packet that came in: ICRC stripped, and checked, if it has no seal. Valid during the call it is
+ * handed to. */
 struct packet {
 	const uint8_t *bth; /* from the BTH to the end of the pad */
 	size_t length;
@@ -27,6 +39,7 @@ struct packet {
 	/* So many lie behind it, each `stride` bytes behind the one before, that differ from it in
 	 * their PSNs, each one more, and in their payload alone: opcode_comes_in_rows(). */
 	uint32_t more, stride;
+	struct seal *seal; /* NULL: it is open */
 };
 
 /* On to the first that is behind `count` of them. False if there is none. */

@@ -6,6 +6,7 @@
 
 #include "device/memory.h"
 #include "device/mr.h"
+#include "transport/packet.h"
 #include "transport/payload.h"
 #include "wire/icrc.h"
 #include "wire/mtu.h"
@@ -104,6 +105,12 @@ enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *curs
 	return REASON_NONE;
 }
 
+static bool place_piece(const struct payload_row *row, const uint8_t *from, char *place)
+{
+	return row->seal ? row->seal->open(row->seal, from, place, row->each)
+			 : !memory_move(place, (const char *)from, row->each);
+}
+
 uint32_t payload_scatter_row(const struct sge_list *list, struct sge_cursor *cursor,
 			     uint64_t offset, const struct payload_row *row)
 {
@@ -118,8 +125,8 @@ uint32_t payload_scatter_row(const struct sge_list *list, struct sge_cursor *cur
 			 &piece))
 		return 0;
 	if (!place || piece < row->each)
-		return !payload_scatter(list, cursor, offset, from, row->each);
-	for (; done < piece / row->each && !memory_move(place, (const char *)from, row->each);
+		return !row->seal && !payload_scatter(list, cursor, offset, from, row->each);
+	for (; done < piece / row->each && place_piece(row, from, place);
 	     done++, place += row->each)
 		from += row->stride;
 	cursor_move(cursor, done * row->each);

@@ -17,6 +17,7 @@
 
 struct adapter;
 struct pd;
+struct seal;
 
 struct sge_cursor {
 	uint64_t
@@ -58,14 +59,15 @@ enum reason payload_gather_sum(const struct sge_list *list, struct sge_cursor *c
 enum reason payload_scatter(const struct sge_list *list, struct sge_cursor *cursor, uint64_t offset,
 			    const void *from, uint32_t length);
 
-/* Pieces of `each` bytes, each `stride` behind the one before. */
+/* Pieces of `each` bytes, each `stride` behind the one before, in packets that may have a seal. */
 struct payload_row {
 	const uint8_t *from;
 	uint32_t stride, each, count;
+	struct seal *seal;
 };
 
-/* The first of them, as many as one element takes; a piece that several take by itself. How many:
- * none where there is something to say about a key, or no memory. */
+/* The first of them, as many as one element takes; a piece that several take by itself, without a
+ * seal. How many: none where there is something to say about a key, or no memory. */
 uint32_t payload_scatter_row(const struct sge_list *list, struct sge_cursor *cursor,
 			     uint64_t offset, const struct payload_row *row);
 

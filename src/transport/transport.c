@@ -496,6 +496,11 @@ struct qp *transport_receive(struct adapter *adapter, const struct packet *packe
 	return receive_alone(adapter, packet, now, outbox);
 }
 
+struct qp *transport_open(struct adapter *adapter, const struct packet *packet, uint64_t now)
+{
+	return middle_take(adapter, packet, now, &packet->seal->opened);
+}
+
 void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,
 			   struct outbox *outbox)
 {

@@ -98,6 +98,12 @@ void transport_query_qp(const struct qp *qp, struct ibv_qp_attr *attr,
 struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
 			     struct outbox *outbox);
 
+/*
+ * Packets that have a seal: takes in those of the row whose payload nobody may see yet, and says in
+ * the seal how many those are. The others are as if they had not come, and their QP is NULL.
+ */
+struct qp *transport_open(struct adapter *adapter, const struct packet *packet, uint64_t now);
+
 /* The same for a packet that is known to be for this QP: a branch. */
 void transport_receive_for(struct qp *qp, const struct packet *packet, uint64_t now,
 			   struct outbox *outbox);

@@ -284,10 +284,10 @@ static void begin_headers(struct icrc_summed *summed, const struct icrc_run *run
 }
 
 /* From one packet to the next it is mostly the lowest bytes alone that change. */
-void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, uint8_t *bytes,
-		      uint16_t id)
+uint32_t icrc_summed_compute(struct icrc_summed *summed, const struct icrc_run *run,
+			     const uint8_t *bth, uint16_t id, uint32_t sum)
 {
-	const uint8_t *psn = bytes + BTH_PSN_AT;
+	const uint8_t *psn = bth + BTH_PSN_AT;
 	bool is_begun = summed->length == run->length;
 	uint32_t uppers;
 
@@ -297,15 +297,22 @@ void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, ui
 	if (!is_begun)
 		begin_length(summed, run->length);
 	if (!is_begun || summed->prefix != run->prefix ||
-	    memcmp(summed->bth, bytes, BTH_PSN_AT) != 0) {
-		begin_headers(summed, run, bytes);
+	    memcmp(summed->bth, bth, BTH_PSN_AT) != 0) {
+		begin_headers(summed, run, bth);
 		begin_upper(summed, psn, id, uppers);
 	} else if (summed->uppers != uppers) {
 		begin_upper(summed, psn, id, uppers);
 	}
-	put_le32(bytes + run->length, summed->upper ^ get_le32(bytes + run->length) ^
-					  effect_of_psn_byte(summed, psn, 2) ^
-					  effect_of_id_byte(summed, id, 0));
+	return summed->upper ^ sum ^ effect_of_psn_byte(summed, psn, 2) ^
+	       effect_of_id_byte(summed, id, 0);
+}
+
+void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, uint8_t *bytes,
+		      uint16_t id)
+{
+	uint8_t *icrc = bytes + run->length;
+
+	put_le32(icrc, icrc_summed_compute(summed, run, bytes, id, get_le32(icrc)));
 }
 
 /*

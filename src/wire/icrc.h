@@ -181,8 +181,12 @@ struct icrc_summed {
 	uint32_t uppers;  /* which are these */
 };
 
-/* As icrc_run_seal(); where the ICRC goes stands the sum of all behind the BTH. It costs next to
+/* As icrc_run_compute() of a packet with that BTH, all behind which has that sum. It costs next to
  * nothing while length, flow and kind stay. */
+uint32_t icrc_summed_compute(struct icrc_summed *summed, const struct icrc_run *run,
+			     const uint8_t *bth, uint16_t id, uint32_t sum);
+
+/* As icrc_run_seal(); where the ICRC goes stands the sum of all behind the BTH. */
 void icrc_summed_seal(struct icrc_summed *summed, const struct icrc_run *run, uint8_t *bytes,
 		      uint16_t id);
 

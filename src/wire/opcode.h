@@ -139,6 +139,13 @@ static inline bool opcode_is_middle(uint8_t opcode)
 	       opcode == (TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE);
 }
 
+/* Nobody may look at what it brings before the message is over (struct seal). */
+static inline bool opcode_may_be_sealed(uint8_t opcode)
+{
+	return opcode == (TRANSPORT_RC | OP_SEND_MIDDLE) ||
+	       opcode == (TRANSPORT_RC | OP_READ_RESPONSE_MIDDLE);
+}
+
 /* What mostly comes many in a row, alike but for PSN and payload: such, and short messages. */
 static inline bool opcode_comes_in_rows(uint8_t opcode)
 {
