@@ -18,6 +18,7 @@
 #include "wire/icrc.h"
 #include "wire/mtu.h"
 #include "wire/opcode.h"
+#include "wire/psn.h"
 
 enum {
 	STAGE_BYTES = 320 << 10, /* a turn, and what others add */
@@ -315,6 +316,12 @@ void udp_way_cut(struct udp_way *way, uint16_t segment);
 /* Sends the runs; those that wait for room in a socket are left, the first of them first. True if
  * none is. */
 bool udp_send_runs(struct udp_link *link);
+
+/* The BTH is as in the packet before, but for the PSN, which is the next. */
+static inline bool udp_follows(const uint8_t *last, const uint8_t *next)
+{
+	return !memcmp(next, last, BTH_PSN_AT) && bth_psn(next) == psn_next(bth_psn(last));
+}
 
 /* What may begin a row: so many bytes from there on in packets of `segment`, all of one run. */
 struct udp_offer {

@@ -15,7 +15,6 @@
 #include "link/syscalls.h"
 #include "link/udp_link.h"
 #include "wire/filled.h"
-#include "wire/psn.h"
 
 #ifndef IPV6_FLOWINFO
 #define IPV6_FLOWINFO 11
@@ -222,8 +221,7 @@ static bool goes_on(const struct splitting *s, const uint8_t *bytes, uint32_t le
 	const uint8_t *last = first->bth + (size_t)first->more * first->stride;
 
 	return first->bth && bytes == last + first->stride && length == first->length &&
-	       (first->more + 2) * length <= TRAIN_BYTES &&
-	       !memcmp(bytes, first->bth, BTH_PSN_AT) && bth_psn(bytes) == psn_next(bth_psn(last));
+	       (first->more + 2) * length <= TRAIN_BYTES && udp_follows(last, bytes);
 }
 
 /* What comes in rows leaves by the train: it costs its receiver half as much. */
@@ -289,7 +287,8 @@ static void remember_id(struct udp_receiver *r, uint16_t port, uint16_t id)
 	r->id_port = port;
 }
 
-/* What goes on as the packet there may be taken in before it is checked. How many are. */
+/* What goes on as the packet there may be taken in before it is checked. How many are. Where none
+ * is, nothing else of the message is offered: it would be looked through anew for each packet. */
 static uint32_t offer(struct splitting *s, uint8_t *bytes, uint32_t total, uint32_t segment,
 		      uint16_t id)
 {
@@ -300,6 +299,7 @@ static uint32_t offer(struct splitting *s, uint8_t *bytes, uint32_t total, uint3
 		return 0;
 	pass_on(s);
 	opened = udp_offer(&s->link->receiver, &row, &s->packet, s->deliver, s->data);
+	s->is_offering = opened > 0;
 	udp_count(&s->link->counters.received_packets, opened);
 	return opened;
 }

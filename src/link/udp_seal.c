@@ -11,7 +11,6 @@
 #include "device/memory.h"
 #include "link/udp_link.h"
 #include "wire/filled.h"
-#include "wire/psn.h"
 
 struct row {
 	struct seal seal;
@@ -47,7 +46,7 @@ static bool goes_on(const uint8_t *last, const uint8_t *next, const struct icrc_
 {
 	uint32_t kind = run->length - 2; /* where one that is filled says how */
 
-	return !memcmp(next, last, BTH_PSN_AT) && bth_psn(next) == psn_next(bth_psn(last)) &&
+	return udp_follows(last, next) &&
 	       (next[0] != OPCODE_FILLED || !memcmp(next + kind, last + kind, 2));
 }
 
