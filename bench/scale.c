@@ -198,7 +198,7 @@ static void in_processes(int count, void (*run)(int number, int count, char **ar
 		if (pids[i] == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			run(i, count, argv);
-			_exit(0);
+			exit(0); /* a library for training writes what it counted */
 		}
 	}
 	for (int i = 0; i < count; i++) {
