@@ -225,6 +225,42 @@ static void earlier_bytes_are_no_record(void **state)
 	}
 }
 
+/* Looks like records of this lap and the two behind it, also where it is not committed. */
+static void *reserve_of_words(size_t size, unsigned int *seed)
+{
+	uint32_t *room = ring_reserve(&producer, size), lap = producer.tail / RING_SLOTS + 1;
+
+	assert_non_null(room);
+	for (size_t i = 0; i < size / 4; i++)
+		room[i] = word_of(lap + rand_r(seed) % 3, 8, RING_INLINE);
+	return room;
+}
+
+/* Whatever lengths follow each other, what is given up between them, and what a wrap leaves out. */
+static void bytes_of_no_record_are_none(void **state)
+{
+	static const size_t sizes[] = {8, 8, 8, 56, 120, 184, 312};
+	unsigned int seed = 1;
+	const void *taken;
+	size_t length;
+
+	(void)state;
+	for (uint32_t n = 0; n < 40 * RING_SLOTS; n++) {
+		/* a lap of short ones alone now and then, which look at nothing once it is over */
+		uint32_t kinds = producer.tail / RING_SLOTS % 4 == 3 ? 3 : 7;
+		size_t size = sizes[rand_r(&seed) % kinds];
+
+		if (rand_r(&seed) % 5 == 0)
+			reserve_of_words(sizes[rand_r(&seed) % kinds], &seed);
+		reserve_of_words(size, &seed);
+		ring_commit(&producer, size);
+		assert_int_equal(ring_take(&consumer, &taken, &length), RING_INLINE);
+		assert_int_equal(length, size);
+		assert_int_equal(ring_take(&consumer, &taken, &length), RING_NONE);
+		ring_release(&consumer);
+	}
+}
+
 /* As who looks at what comes and leaves it to somebody else. */
 static void what_was_taken_is_there_again_after_going_back(void **state)
 {
@@ -609,6 +645,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(two_threads_need_no_lock, make, unmake),
 	    cmocka_unit_test_setup_teardown(the_bell_rings_once_for_each_sleep, make, unmake),
 	    cmocka_unit_test_setup_teardown(earlier_bytes_are_no_record, make, unmake),
+	    cmocka_unit_test_setup_teardown(bytes_of_no_record_are_none, make, unmake),
 	    cmocka_unit_test_setup_teardown(what_was_taken_is_there_again_after_going_back, make,
 					    unmake),
 	    cmocka_unit_test_setup_teardown(what_was_claimed_is_the_same_after_going_back, make,
