@@ -13,8 +13,8 @@
 static int set_id_option(struct id *id, int option, const void *value, size_t length)
 {
 	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
-	uint8_t byte;
-	int number;
+	uint8_t byte = 0;
+	int number = 0;
 
 	if (option < RDMA_OPTION_ID_TOS || option > RDMA_OPTION_ID_ACK_TIMEOUT)
 		return ENOSYS;

@@ -64,6 +64,19 @@ static inline struct av av_between(const union ibv_gid *from, const union ibv_gi
 	return (struct av){.sgid = *from, .dgid = *to, .hop_limit = HOP_LIMIT_DEFAULT};
 }
 
+/* Bytes that rise, from one that tells the PSN: looked at one by one they take longer under
+ * ThreadSanitizer than all else. */
+static inline const uint8_t *payload_of(uint32_t psn, uint32_t length)
+{
+	static uint8_t rising[256 + PACKET_BYTES_MAX];
+
+	assert_true(length <= PACKET_BYTES_MAX);
+	if (!rising[1])
+		for (size_t i = 0; i < sizeof(rising); i++)
+			rising[i] = (uint8_t)i;
+	return rising + (uint8_t)(psn * 7 + BTH_BYTES);
+}
+
 /* A SEND ONLY with a payload that tells its PSN and place. */
 static inline void write_packet(uint8_t *bytes, uint32_t qpn, uint32_t psn, uint32_t payload)
 {
@@ -73,8 +86,8 @@ static inline void write_packet(uint8_t *bytes, uint32_t qpn, uint32_t psn, uint
 	};
 
 	wire_pack(bytes, &p);
-	for (size_t i = BTH_BYTES; i < BTH_BYTES + payload + wire_pad(payload); i++)
-		bytes[i] = i - BTH_BYTES < payload ? psn * 7 + i : 0;
+	memcpy(bytes + BTH_BYTES, payload_of(psn, payload), payload);
+	memset(bytes + BTH_BYTES + payload, 0, wire_pad(payload));
 }
 
 static inline bool put(struct udp_link *link, const struct av *av, uint32_t qpn, uint32_t psn,
@@ -93,8 +106,12 @@ static inline bool put(struct udp_link *link, const struct av *av, uint32_t qpn,
 
 static inline void assert_payload(const struct wire_packet *p)
 {
+	const uint8_t *sent = payload_of(p->bth.psn, p->payload_length);
+
+	if (!memcmp(p->payload, sent, p->payload_length))
+		return;
 	for (uint32_t i = 0; i < p->payload_length; i++)
-		if (p->payload[i] != (uint8_t)(p->bth.psn * 7 + i + BTH_BYTES))
+		if (p->payload[i] != sent[i])
 			fail_msg("packet %u differs at byte %u", p->bth.psn, i);
 }
 
