@@ -246,7 +246,7 @@ static void bytes_of_no_record_are_none(void **state)
 
 	(void)state;
 	for (uint32_t n = 0; n < 40 * RING_SLOTS; n++) {
-		/* a lap of short ones alone now and then, which look at nothing once it is over */
+		/* one lap in four is of short ones alone */
 		uint32_t kinds = producer.tail / RING_SLOTS % 4 == 3 ? 3 : 7;
 		size_t size = sizes[rand_r(&seed) % kinds];
 
