@@ -428,21 +428,43 @@ int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
 	return 0;
 }
 
-int srq_take(struct srq *srq, struct recv_wqe *wqe)
+/* One was taken, with the lock, which is let go. */
+static void let_go(struct srq *srq)
 {
 	struct ibv_async_event event = {.event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
 					.element.srq = &srq->ibv};
-	bool is_below = false;
-	int ret;
+	bool is_below = recv_queue_count(&srq->queue) < srq->limit;
 
-	spin_lock(&srq->queue.lock);
-	ret = take_locked(&srq->queue, wqe);
-	if (!ret && recv_queue_count(&srq->queue) < srq->limit) {
+	if (is_below)
 		srq->limit = 0;
-		is_below = true;
-	}
 	spin_unlock(&srq->queue.lock);
 	if (is_below && srq->adapter->host->async_event)
 		srq->adapter->host->async_event(srq->adapter, &event);
-	return ret;
+}
+
+int srq_take(struct srq *srq, struct recv_wqe *wqe)
+{
+	spin_lock(&srq->queue.lock);
+	if (take_locked(&srq->queue, wqe)) {
+		spin_unlock(&srq->queue.lock);
+		return -ENOENT;
+	}
+	let_go(srq);
+	return 0;
+}
+
+int srq_take_single(struct srq *srq, struct recv_wqe *wqe)
+{
+	const struct recv_wqe *oldest;
+
+	spin_lock(&srq->queue.lock);
+	oldest = recv_queue_first(&srq->queue);
+	if (!oldest || oldest->num_sge != 1) {
+		spin_unlock(&srq->queue.lock);
+		return -ENOENT;
+	}
+	memcpy(wqe, oldest, RECV_WQE_SINGLE);
+	recv_queue_drop(&srq->queue);
+	let_go(srq);
+	return 0;
 }

@@ -27,6 +27,9 @@ struct recv_wqe {
 	struct ibv_sge sge[]; /* max_sge of the queue */
 };
 
+/* The bytes of one that has one element. */
+enum { RECV_WQE_SINGLE = sizeof(struct recv_wqe) + sizeof(struct ibv_sge) };
+
 /* Into room for as many elements. */
 static inline void recv_wqe_copy(struct recv_wqe *to, const struct recv_wqe *from)
 {
@@ -114,5 +117,9 @@ int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
 
 /* As recv_queue_take(), and raises the limit event. */
 int srq_take(struct srq *srq, struct recv_wqe *wqe);
+
+/* The same of one that has one element, for which there is room. -ENOENT, too, if the oldest is
+ * none such, which stays. */
+int srq_take_single(struct srq *srq, struct recv_wqe *wqe);
 
 #endif

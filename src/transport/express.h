@@ -23,6 +23,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "device/srq.h"
 #include "transport/packet.h"
 #include "wire/headers.h"
 
@@ -185,16 +186,31 @@ struct ibv_send_wr *express_execute_plain(struct qp *qp, struct qp *peer, unsign
 struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
 				  struct outbox *outbox, bool *has_answered);
 
-/* A QP that takes messages into receives of its own; where the next one of one element goes, NULL
- * if there is no room, and where it would go of any receive; and that it is there. */
+/*
+ * A QP that takes messages into receives of its own or of a basic SRQ; where the next message goes,
+ * into a receive of one element; where it would go of any receive, NULL if there is no room; and
+ * that it is there. Of an SRQ a receive is taken at once, for others take from it as well: what
+ * does not come after all, or only once something else was done, leaves it to the responder.
+ */
+struct express_receive {
+	char *place;
+	uint64_t wr_id;
+	union {
+		struct recv_wqe taken;
+		char taken_room[RECV_WQE_SINGLE];
+	};
+};
+
 struct express_arrival {
+	uint64_t wr_id;
 	uint32_t length;
 	__be32 imm;
 	bool has_imm, is_solicited;
 };
 
 bool express_receives(const struct qp *qp);
-char *express_find_room(struct qp *qp, uint32_t length);
+bool express_find_receive(struct qp *qp, uint32_t length, struct express_receive *receive);
+void express_leave_receive(struct qp *qp, const struct express_receive *receive);
 char *express_room_of(struct qp *qp, const struct recv_wqe *recv, uint32_t length);
 void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
 			      struct cq_taking *taking, uint64_t now);

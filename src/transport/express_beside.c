@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The express path between two processes, where it is plainest: a message of one element and one
- * packet, to a receive queue of the QP's own, and the ACK of such. What of it does not change from
- * one message to the next was asked before (express_may_leave(), express_may_arrive()); what is not
+ * packet, to a receive of one element, and the ACK of such. What of it does not change from one
+ * message to the next was asked before (express_may_leave(), express_may_arrive()); what is not
  * plain is left, unchanged, to express_post() and express_take().
  */
 #include <string.h>
@@ -26,8 +26,8 @@ static enum ibv_qp_state state_of(const struct qp *qp)
 bool express_receives(const struct qp *qp)
 {
 	return (state_of(qp) == IBV_QPS_RTS || state_of(qp) == IBV_QPS_RTR) &&
-	       qp->has_communicated && !qp->srq && !qp->ledger &&
-	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
+	       qp->has_communicated && (!qp->srq || qp->srq->type == IBV_SRQT_BASIC) &&
+	       !qp->ledger && !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
 }
 
 /* Without work requests of the adapter's own, as tag matching makes. */
@@ -131,35 +131,58 @@ void express_keep_plain(struct qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- what arrives ---- */
 
-char *express_find_room(struct qp *qp, uint32_t length)
+static const struct recv_wqe *next_receive(struct qp *qp, struct express_receive *receive)
 {
-	const struct recv_wqe *recv = recv_queue_first(&qp->rq);
+	if (!qp->srq)
+		return recv_queue_first(&qp->rq);
+	return srq_take_single(qp->srq, &receive->taken) ? NULL : &receive->taken;
+}
 
-	return recv ? express_room_of(qp, recv, length) : NULL;
+bool express_find_receive(struct qp *qp, uint32_t length, struct express_receive *receive)
+{
+	const struct recv_wqe *recv = next_receive(qp, receive);
+
+	if (!recv)
+		return false;
+	receive->wr_id = recv->wr_id;
+	receive->place = express_room_of(qp, recv, length);
+	if (!receive->place)
+		express_leave_receive(qp, receive);
+	return receive->place;
+}
+
+void express_leave_receive(struct qp *qp, const struct express_receive *receive)
+{
+	if (qp->srq)
+		responder_hold(qp->responder, &receive->taken);
 }
 
 char *express_room_of(struct qp *qp, const struct recv_wqe *recv, uint32_t length)
 {
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+
 	if (!recv->num_sge || recv->sge[0].length < length || recv->length < length)
 		return NULL;
-	return mr_place(qp->adapter, &qp->adapter->mr_memos[qp->lane].receives, qp->pd,
+	return mr_place(qp->adapter, &qp->adapter->mr_memos[qp->lane].receives, pd,
 			recv->sge[0].lkey, recv->sge[0].addr, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
 void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
 			      struct cq_taking *taking, uint64_t now)
 {
-	uint64_t wr_id = recv_queue_first(&qp->rq)->wr_id;
 	struct responder *responder = qp->responder;
 	struct completion completion;
 	struct ibv_wc *wc;
 
-	recv_queue_drop(&qp->rq);
+	if (qp->srq)
+		responder->has_recv = false;
+	else
+		recv_queue_drop(&qp->rq);
 	responder->psn = psn_next(responder->psn);
 	responder->msn = (responder->msn + 1) & PSN_MASK;
 	responder->has_acknowledged = true;
 	wc = completion_begin(&completion, qp->recv_cq, taking, now);
-	wc_fill_receive(wc, qp, wr_id, arrival->length);
+	wc_fill_receive(wc, qp, arrival->wr_id, arrival->length);
 	if (arrival->has_imm) {
 		wc->imm_data = arrival->imm;
 		wc->wc_flags = IBV_WC_WITH_IMM;
@@ -167,20 +190,30 @@ void express_complete_receive(struct qp *qp, const struct express_arrival *arriv
 	completion_end(&completion, qp, qp->recv_cq, arrival->is_solicited);
 }
 
-/* The next message, which finds room: where. */
-static char *find_place(struct qp *qp, const struct express *express, uint32_t length)
+/* The next message, and the responder has nothing else in mind. */
+static bool is_expected(const struct qp *qp, const struct express *express, uint32_t length)
 {
-	if (!length || length > qp->mtu || length > express->mtu ||
-	    !responder_awaits(qp->responder, express->psn) || !cq_has_room(qp->recv_cq, 1))
-		return NULL;
-	return express_find_room(qp, length);
+	return length && length <= qp->mtu && length <= express->mtu &&
+	       responder_awaits(qp->responder, express->psn) && cq_has_room(qp->recv_cq, 1);
 }
 
-static void take_message(struct qp *qp, const struct express *express, uint32_t length,
-			 struct cq_taking *taking, uint64_t now)
+static bool place(struct qp *qp, const struct express *express, const char *payload,
+		  uint32_t length, struct express_receive *receive)
+{
+	if (!is_expected(qp, express, length) || !express_find_receive(qp, length, receive))
+		return false;
+	if (!memory_move(receive->place, payload, length))
+		return true;
+	express_leave_receive(qp, receive);
+	return false;
+}
+
+static void take_message(struct qp *qp, const struct express *express, uint64_t wr_id,
+			 uint32_t length, struct cq_taking *taking, uint64_t now)
 {
 	uint8_t flags = express_flags(express);
 	const struct express_arrival arrival = {
+	    .wr_id = wr_id,
 	    .length = length,
 	    .imm = express->imm,
 	    .has_imm = flags & EXPRESS_IMM,
@@ -198,20 +231,19 @@ bool express_arrive(struct qp *qp, const struct express *express, const struct p
 	uint32_t length = (uint32_t)(packet->length - sizeof(*express));
 	bool is_message = express_flags(express) & EXPRESS_MESSAGE;
 	bool is_ack = express_flags(express) & EXPRESS_ACK;
-	char *place = NULL;
+	struct express_receive receive;
 
-	if (express->pkey != qp->pkey || (is_ack && !express_can_acknowledge(qp, express->ack)))
+	if (express->pkey != qp->pkey || (is_ack && !express_can_acknowledge(qp, express->ack)) ||
+	    (is_message && !place(qp, express, payload, length, &receive)))
 		return false;
-	if (is_message) {
-		place = find_place(qp, express, length);
-		if (!place || memory_move(place, payload, length))
-			return false;
-	}
 	express_count(qp, express, length, 1);
-	if (is_ack)
+	if (is_ack) {
+		if (is_message) /* to be flushed, should the QP end here */
+			express_leave_receive(qp, &receive);
 		express_acknowledged(qp, express->ack, taking, now);
+	}
 	/* a completion too many may have ended the QP */
 	if (is_message && state_of(qp) != IBV_QPS_ERR)
-		take_message(qp, express, length, taking, now);
+		take_message(qp, express, receive.wr_id, length, taking, now);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The express path between two QPs of a lane, where it is plainest: messages of one element, a
- * receive queue of the peer's own. What of it does not change from one message to the next was
+ * The express path between two QPs of a lane, where it is plainest: messages of one element, to a
+ * receive of one element. What of it does not change from one message to the next was
  * asked before (express_terms()); what is not plain is left, unchanged, to express_execute().
  */
 #include "base/hot.h"
@@ -124,9 +124,10 @@ static void count(const struct qp *peer, const struct ibv_send_wr *wr)
 }
 
 /* The receive completes. */
-static void arrive(struct qp *peer, const struct ibv_send_wr *wr, uint64_t now)
+static void arrive(struct qp *peer, const struct ibv_send_wr *wr, uint64_t wr_id, uint64_t now)
 {
 	const struct express_arrival arrival = {
+	    .wr_id = wr_id,
 	    .length = wr->sg_list->length,
 	    .imm = wr->imm_data,
 	    .has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM,
@@ -141,20 +142,23 @@ static bool send(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, u
 	struct mr_memos *memos = &qp->adapter->mr_memos[qp->lane];
 	uint32_t told = is_told(qp, wr);
 	const struct ibv_sge *sge = wr->sg_list;
+	struct express_receive receive;
 	const char *here;
-	char *there;
 
 	if (!responder_awaits(peer->responder, qp->requester->end) ||
 	    (told && !cq_has_room(qp->send_cq, 1)) ||
 	    !cq_has_room(peer->recv_cq, qp->send_cq == peer->recv_cq ? told + 1 : 1))
 		return false;
 	here = mr_place(qp->adapter, &memos->sends, qp->pd, sge->lkey, sge->addr, sge->length, 0);
-	there = express_find_room(peer, sge->length);
-	if (!here || !there || memory_move(there, here, sge->length))
+	if (!here || !express_find_receive(peer, sge->length, &receive))
 		return false;
+	if (memory_move(receive.place, here, sge->length)) {
+		express_leave_receive(peer, &receive);
+		return false;
+	}
 	count(peer, wr);
 	express_complete_send(qp, wr, sge->length, now);
-	arrive(peer, wr, now);
+	arrive(peer, wr, receive.wr_id, now);
 	return true;
 }
 

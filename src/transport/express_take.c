@@ -119,13 +119,8 @@ static const struct recv_wqe *find_receive(struct qp *qp, struct target *target)
  * its end here does without: those are two cache lines of each QP. */
 static void hold_receive(struct qp *qp, const struct target *target)
 {
-	struct responder *responder = qp->responder;
-
-	if (target->recv != &target->taken || responder->has_recv)
-		return;
-	recv_wqe_copy(&responder->recv, &target->taken);
-	responder->has_recv = true;
-	cursor_reset(&responder->scatter);
+	if (target->recv == &target->taken && !qp->responder->has_recv)
+		responder_hold(qp->responder, &target->taken);
 }
 
 /* Its elements, as far as the message reaches. */

@@ -38,6 +38,13 @@ void responder_forget_held(struct qp *qp)
 	qp->responder->is_reporting = false;
 }
 
+void responder_hold(struct responder *responder, const struct recv_wqe *taken)
+{
+	recv_wqe_copy(&responder->recv, taken);
+	responder->has_recv = true;
+	cursor_reset(&responder->scatter);
+}
+
 bool responder_has_work(const struct qp *qp)
 {
 	return qp->responder->is_owed || qp->responder->job_count || qp->responder->is_reporting;

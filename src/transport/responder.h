@@ -198,6 +198,10 @@ static inline void responder_answered(struct responder *responder)
 	responder->behind_until = 0;
 }
 
+/* A receive work request that was taken out of an SRQ is the next message's, or the one to flush.
+ */
+void responder_hold(struct responder *responder, const struct recv_wqe *taken);
+
 void responder_fetch(struct qp *qp, uint64_t now); /* what was LATER */
 void responder_part(struct qp *qp, struct outbox *outbox);
 bool responder_has_work(const struct qp *qp);

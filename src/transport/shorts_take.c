@@ -37,7 +37,8 @@ static bool is_solicited(const struct row *row)
 /* It is the next one, and the QP has nothing else in mind. */
 static bool is_expected(const struct qp *qp, const struct packet *packet)
 {
-	return express_may_arrive(qp, packet) && get_be16(packet->bth + 2) == qp->pkey &&
+	return express_may_arrive(qp, packet) && !qp->srq &&
+	       get_be16(packet->bth + 2) == qp->pkey &&
 	       responder_awaits(qp->responder, bth_psn(packet->bth));
 }
 

@@ -99,7 +99,33 @@ static void a_negative_number_of_elements_is_refused(void **state)
 	srq_destroy(srq);
 }
 
-static void the_limit_is_told_once(void **state)
+static void one_of_one_element_is_taken_and_another_stays(void **state)
+{
+	struct srq *srq = srq_new(4, 2);
+	struct recv_wqe *wqe = malloc(RECV_WQE_SINGLE);
+
+	assert_int_equal(srq_take_single(srq, wqe), -ENOENT);
+	post(srq, 5, 1);
+	post(srq, 6, 2);
+	post(srq, 7, 0);
+	assert_int_equal(srq_take_single(srq, wqe), 0);
+	assert_int_equal(wqe->wr_id, 5);
+	assert_int_equal(wqe->num_sge, 1);
+	assert_int_equal(wqe->length, 10);
+	assert_int_equal(wqe->sge[0].addr, 5);
+	assert_int_equal(wqe->sge[0].length, 10);
+	free(wqe);
+	wqe = room();
+	for (int i = 2; i >= 0; i -= 2) {
+		assert_int_equal(srq_take_single(srq, wqe), -ENOENT);
+		assert_int_equal(srq_take(srq, wqe), 0);
+		assert_int_equal(wqe->num_sge, i);
+	}
+	free(wqe);
+	assert_int_equal(srq_destroy(srq), 0);
+}
+
+static void expect_limit_told_once(int (*take)(struct srq *srq, struct recv_wqe *wqe))
 {
 	struct ibv_srq_attr attr = {.srq_limit = 3};
 	struct srq *srq = srq_new(8, 1);
@@ -110,19 +136,29 @@ static void the_limit_is_told_once(void **state)
 	assert_int_equal(srq_modify(srq, &attr, IBV_SRQ_LIMIT), 0);
 	assert_int_equal(srq_query(srq, &attr), 0);
 	assert_int_equal(attr.srq_limit, 3);
-	srq_take(srq, wqe);
-	srq_take(srq, wqe);
+	take(srq, wqe);
+	take(srq, wqe);
 	assert_int_equal(fixture_event_count, 0);
-	srq_take(srq, wqe);
+	take(srq, wqe);
 	assert_int_equal(fixture_event_count, 1);
 	assert_int_equal(fixture_events[0].event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_ptr_equal(fixture_events[0].element.srq, &srq->ibv);
-	srq_take(srq, wqe);
+	take(srq, wqe);
 	assert_int_equal(fixture_event_count, 1);
 	srq_query(srq, &attr);
 	assert_int_equal(attr.srq_limit, 0);
 	free(wqe);
 	srq_destroy(srq);
+}
+
+static void the_limit_is_told_once(void **state)
+{
+	expect_limit_told_once(srq_take);
+}
+
+static void and_where_one_element_is_wanted(void **state)
+{
+	expect_limit_told_once(srq_take_single);
 }
 
 static void resizing_keeps_what_is_posted(void **state)
@@ -209,7 +245,9 @@ int main(void)
 	    SRQ_TEST(a_list_stops_at_its_first_bad_one),
 	    SRQ_TEST(a_full_queue_refuses),
 	    SRQ_TEST(a_negative_number_of_elements_is_refused),
+	    SRQ_TEST(one_of_one_element_is_taken_and_another_stays),
 	    SRQ_TEST(the_limit_is_told_once),
+	    SRQ_TEST(and_where_one_element_is_wanted),
 	    SRQ_TEST(resizing_keeps_what_is_posted),
 	    SRQ_TEST(a_size_below_what_is_posted_is_refused),
 	    SRQ_TEST(a_limit_above_the_queue_is_refused),

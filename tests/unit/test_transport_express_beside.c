@@ -3,14 +3,20 @@
  * Plain messages of the express path between two processes: who may have such, what is one, and
  * that both ends are left as by any record.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "express_pair.h"
+#include "faults.h"
 
 /* From A, as B sees it. */
 static struct packet from_a(const struct pair *pair)
@@ -47,10 +53,13 @@ static void note_left(const struct side *side, struct left *left)
 	left->counters = requester->counters;
 }
 
-static void exchange(bool is_general, struct left *a, struct left *b)
+static void exchange(bool is_general, bool has_srq, struct left *a, struct left *b)
 {
-	struct pair *pair = acquainted(express_options());
+	struct pair_options options = *express_options();
+	struct pair *pair;
 
+	options.has_srq = has_srq;
+	pair = acquainted(&options);
 	memset(a, 0, sizeof(*a));
 	memset(b, 0, sizeof(*b));
 	pair->is_general = is_general;
@@ -97,16 +106,27 @@ static void expect_same(const struct left *left, const struct left *right)
 	}
 }
 
-static void both_ends_are_left_as_by_any_record(void **state)
+static void expect_left_alike(bool has_srq)
 {
 	struct left plain[2], general[2];
 
-	(void)state;
-	exchange(false, &plain[0], &plain[1]);
-	exchange(true, &general[0], &general[1]);
+	exchange(false, has_srq, &plain[0], &plain[1]);
+	exchange(true, has_srq, &general[0], &general[1]);
 	expect_same(&plain[0], &general[0]);
 	expect_same(&plain[1], &general[1]);
 	assert_true(plain[0].counters.expressed == 2);
+}
+
+static void both_ends_are_left_as_by_any_record(void **state)
+{
+	(void)state;
+	expect_left_alike(false);
+}
+
+static void and_where_receives_are_shared(void **state)
+{
+	(void)state;
+	expect_left_alike(true);
 }
 
 /* ---- who may ---- */
@@ -170,24 +190,199 @@ static void not_what_is_counted_or_limited(void **state)
 	assert_false(express_may_leave(pair->a.qp));
 }
 
-static void not_into_a_shared_queue(void **state)
+static void not_where_tags_are_matched(void **state)
 {
 	struct pair_options options = *express_options();
 	struct pair *pair;
 
 	(void)state;
-	options.has_srq = true;
+	options.has_tags = true;
 	pair = acquainted(&options);
 	assert_false(may_arrive(pair));
+	pair_free(pair);
+}
+
+/* ---- into a shared queue ---- */
+
+static int set_up_shared(void **state)
+{
+	struct pair_options options = *express_options();
+
+	options.has_srq = true;
+	*state = acquainted(&options);
+	return 0;
+}
+
+static void each_message_takes_one(void **state)
+{
+	struct pair *pair = *state;
+
+	assert_true(may_arrive(pair));
+	receive(pair, 1);
+	receive(pair, 2);
+	pair_run(pair);
+	send(pair, 1);
+	pair_run(pair);
+	assert_int_equal(pair->arrivals, 1);
+	expect_message(pair, 1, 1);
+	side_expect_none(&pair->b);
+	assert_int_equal(recv_queue_count(&pair->b.srq->queue), 1);
+	assert_false(pair->b.qp->responder->has_recv);
+	send(pair, 2);
+	pair_run_out(pair);
+	expect_message(pair, 2, 2);
+	assert_int_equal(pair->arrivals, 2);
+	expect_coherent(pair);
+}
+
+/* Its sender hears that the receiver is not ready, and sends it again. */
+static void an_empty_one_is_waited_for(void **state)
+{
+	struct pair *pair = *state;
+
+	send(pair, 1);
+	pair_run(pair);
+	assert_int_equal(pair->arrivals, 0);
+	side_expect_none(&pair->b);
+	receive(pair, 1);
+	pair_run_out(pair);
+	expect_message(pair, 1, 1);
+	expect_coherent(pair);
+}
+
+static void post_pieces(struct pair *pair, uint64_t wr_id)
+{
+	struct ibv_sge sge[2] = {side_sge(&pair->b, OFFSET + wr_id * 512, 10),
+				 side_sge(&pair->b, OFFSET + wr_id * 512 + 10, 502)};
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sge, .num_sge = 2}, *bad;
+
+	assert_int_equal(recv_queue_post(&pair->b.srq->queue, &wr, &bad), 0);
+}
+
+static void a_receive_in_pieces_is_left(void **state)
+{
+	struct pair *pair = *state;
+
+	post_pieces(pair, 1);
+	pair_run(pair);
+	send(pair, 1);
+	pair_deliver(pair);
+	assert_int_equal(pair->arrivals, 0);
+	assert_int_equal(pair->glances, 1);
+	expect_message(pair, 1, 1);
+	pair_run_out(pair);
+	expect_coherent(pair);
+}
+
+static void a_wrong_key_spends_that_one(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_sge sge = side_sge(&pair->b, OFFSET, 512);
+	struct ibv_recv_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	sge.lkey ^= 1;
+	assert_int_equal(recv_queue_post(&pair->b.srq->queue, &wr, &bad), 0);
 	receive(pair, 1);
 	pair_run(pair);
 	send(pair, 1);
 	pair_run(pair);
-	assert_int_equal(pair->arrivals, 0); /* A has one as well */
-	assert_int_equal(pair->glances, 1);
+	assert_int_equal(pair->arrivals, 0);
+	side_expect(&pair->b, 7, IBV_WC_LOC_PROT_ERR);
+	side_expect_none(&pair->b);
+	assert_int_equal(recv_queue_count(&pair->b.srq->queue), 1);
+}
+
+static void where_it_lies_is_asked_of_its_own_pd(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct srq *own = pair->b.srq, *other;
+	struct pd *pd;
+
+	assert_int_equal(pd_create(&pair->b.adapter, &pd), 0);
+	assert_int_equal(srq_create(pd, &init, &other), 0);
+	pair->b.srq = pair->b.qp->srq = other;
+	receive(pair, 1);
+	pair_run(pair);
+	send(pair, 1);
+	pair_run(pair);
+	assert_int_equal(pair->arrivals, 0);
+	side_expect(&pair->b, 1, IBV_WC_LOC_PROT_ERR); /* the region is the QP's PD's */
+	pair->b.srq = pair->b.qp->srq = own;
+	assert_int_equal(srq_destroy(other), 0);
+	assert_int_equal(pd_destroy(pd), 0);
+}
+
+/* By the general way of a record, or by the plain one. */
+static void expect_short_one_spent(bool is_general)
+{
+	struct pair_options options = *express_options();
+	struct pair *pair;
+
+	options.has_srq = true;
+	pair = acquainted(&options);
+	pair->is_general = is_general;
+	receive(pair, 1);
+	side_post_recv(&pair->b, 2, 0, BYTES - 1);
+	pair_run(pair);
+	send(pair, 1);
+	pair_run(pair);
 	expect_message(pair, 1, 1);
+	pair_expect_trace(pair, "A express 0\nB ACK 0\n");
+	assert_int_equal(pair->glances, 1);
+	send(pair, 2); /* too long for what is there: that one, and no other, is spent */
+	pair_run(pair);
+	side_expect(&pair->b, 2, IBV_WC_LOC_LEN_ERR);
+	assert_true(side_had_event(&pair->b, IBV_EVENT_QP_LAST_WQE_REACHED));
 	pair_free(pair);
 }
+
+static void one_too_short_is_spent(void **state)
+{
+	(void)state;
+	expect_short_one_spent(true);
+	expect_short_one_spent(false);
+}
+
+#ifdef FAULTS_ARE_FOUND
+/* It is found when the receive is taken from the queue already. */
+static void expect_one_without_memory_spent(bool is_general)
+{
+	struct pair_options options = *express_options();
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_sge sge = {(uintptr_t)page, BYTES, 0};
+	struct ibv_recv_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad;
+	struct pair *pair;
+	struct mr *mr;
+
+	assert_ptr_not_equal(page, MAP_FAILED);
+	options.has_srq = true;
+	pair = acquainted(&options);
+	pair->is_general = is_general;
+	assert_int_equal(mr_create(pair->b.pd, page, 4096, sge.addr, IBV_ACCESS_LOCAL_WRITE, &mr),
+			 0);
+	sge.lkey = mr->lkey;
+	assert_int_equal(recv_queue_post(&pair->b.srq->queue, &wr, &bad), 0);
+	receive(pair, 1);
+	pair_run(pair);
+	assert_int_equal(munmap(page, 4096), 0);
+	guard_faults();
+	send(pair, 1);
+	pair_run(pair);
+	assert_int_equal(pair->glances, 0);
+	side_expect(&pair->b, 7, IBV_WC_LOC_PROT_ERR); /* and not 1, which is there for others */
+	side_expect_none(&pair->b);
+	mr_destroy(mr);
+	pair_free(pair);
+}
+
+static void one_whose_memory_is_gone_is_spent(void **state)
+{
+	(void)state;
+	expect_one_without_memory_spent(true);
+	expect_one_without_memory_spent(false);
+}
+#endif
 
 /* ---- what is plain ---- */
 
@@ -277,18 +472,29 @@ static void no_more_than_the_window(void **state)
 	assert_int_equal(sent, most < EXPRESS_WINDOW ? most : EXPRESS_WINDOW);
 }
 
-#define TEST(name) express_test(name)
+#define TEST(name)   express_test(name)
+#define SHARED(name) cmocka_unit_test_setup_teardown(name, set_up_shared, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(both_ends_are_left_as_by_any_record),
+	    cmocka_unit_test(and_where_receives_are_shared),
 	    TEST(in_which_states),
 	    TEST(from_the_peer_alone),
 	    TEST(not_with_a_limited_membership),
 	    TEST(not_before_the_first_packet),
 	    TEST(not_what_is_counted_or_limited),
-	    cmocka_unit_test(not_into_a_shared_queue),
+	    cmocka_unit_test(not_where_tags_are_matched),
+	    SHARED(each_message_takes_one),
+	    SHARED(an_empty_one_is_waited_for),
+	    SHARED(a_receive_in_pieces_is_left),
+	    SHARED(a_wrong_key_spends_that_one),
+	    SHARED(where_it_lies_is_asked_of_its_own_pd),
+	    cmocka_unit_test(one_too_short_is_spent),
+#ifdef FAULTS_ARE_FOUND
+	    cmocka_unit_test(one_whose_memory_is_gone_is_spent),
+#endif
 	    TEST(one_element_and_one_packet),
 	    TEST(a_wrong_key_changes_nothing),
 	    TEST(not_in_front_of_what_waits),

@@ -3,19 +3,13 @@
  * The express path's receiving end: what is not as it should be comes to what it does by packets,
  * and both ends are left the same, so that records and packets may take turns at any message.
  */
-#define _GNU_SOURCE
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/mman.h>
-#include <ucontext.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "express_pair.h"
-#include "faults.h"
 #include "transport/reach.h"
 
 /* ---- the other end ---- */
@@ -271,62 +265,6 @@ static void psns_wrap(void **state)
 	expect_coherent(pair);
 	pair_free(pair);
 }
-
-static void of_a_shared_queue_each_message_takes_one(void **state)
-{
-	struct pair_options options = *express_options();
-	struct pair *pair;
-
-	(void)state;
-	options.has_srq = true;
-	pair = acquainted(&options);
-	receive(pair, 1);
-	side_post_recv(&pair->b, 2, 0, BYTES - 1);
-	pair_run(pair);
-	send(pair, 1);
-	pair_run(pair);
-	expect_message(pair, 1, 1);
-	pair_expect_trace(pair, "A express 0\nB ACK 0\n");
-	assert_int_equal(pair->glances, 1);
-	send(pair, 2); /* too long for what is there: that one, and no other, is spent */
-	pair_run(pair);
-	side_expect(&pair->b, 2, IBV_WC_LOC_LEN_ERR);
-	assert_true(side_had_event(&pair->b, IBV_EVENT_QP_LAST_WQE_REACHED));
-	pair_free(pair);
-}
-
-#ifdef FAULTS_ARE_FOUND
-/* It is found when the receive is taken from the queue already. */
-static void of_a_shared_queue_one_whose_memory_is_gone_is_spent_too(void **state)
-{
-	struct pair_options options = *express_options();
-	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_sge sge = {(uintptr_t)page, BYTES, 0};
-	struct ibv_recv_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad;
-	struct pair *pair;
-	struct mr *mr;
-
-	(void)state;
-	assert_ptr_not_equal(page, MAP_FAILED);
-	options.has_srq = true;
-	pair = acquainted(&options);
-	assert_int_equal(mr_create(pair->b.pd, page, 4096, sge.addr, IBV_ACCESS_LOCAL_WRITE, &mr),
-			 0);
-	sge.lkey = mr->lkey;
-	assert_int_equal(recv_queue_post(&pair->b.srq->queue, &wr, &bad), 0);
-	receive(pair, 1);
-	pair_run(pair);
-	assert_int_equal(munmap(page, 4096), 0);
-	guard_faults();
-	send(pair, 1);
-	pair_run(pair);
-	assert_int_equal(pair->glances, 0);
-	side_expect(&pair->b, 7, IBV_WC_LOC_PROT_ERR); /* and not 1, which is there for others */
-	side_expect_none(&pair->b);
-	mr_destroy(mr);
-	pair_free(pair);
-}
-#endif
 
 static void a_full_cq_ends_the_qp(void **state)
 {
@@ -769,10 +707,6 @@ int main(void)
 	    express_test(an_ack_of_what_was_never_sent_is_ignored),
 	    cmocka_unit_test(the_first_message_in_rtr_is_an_event),
 	    cmocka_unit_test(psns_wrap),
-	    cmocka_unit_test(of_a_shared_queue_each_message_takes_one),
-#ifdef FAULTS_ARE_FOUND
-	    cmocka_unit_test(of_a_shared_queue_one_whose_memory_is_gone_is_spent_too),
-#endif
 	    cmocka_unit_test(a_full_cq_ends_the_qp),
 	    cmocka_unit_test(a_full_cq_ends_the_qp_of_who_is_told),
 	    express_test(in_the_middle_of_it_the_qp_ends),

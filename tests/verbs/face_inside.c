@@ -3,7 +3,7 @@
  * SENDs from QP to QP of one process: what is long goes from buffer to buffer without a packet, and
  * is in all that can be seen as by packets: order, bounds, both completions, and each refusal. And
  * WRITEs and READs, of which the posting verb does all but the longest. The two QPs are on one lane
- * or on two, as VERBATIM_LANES says.
+ * or on two, as VERBATIM_LANES says. Receives are the QP's own, or an SRQ's.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,7 +16,8 @@ enum { REGION = 4 << 20, LARGE = 3 << 20, LONG = 20000 };
 
 static struct end from, to;
 static char *sent, *received;
-static struct ibv_mr *mr; /* both */
+static struct ibv_mr *mr;   /* both */
+static struct ibv_srq *srq; /* NULL: `to` has receives of its own */
 
 static const struct transport_counters *counted(const struct end *end)
 {
@@ -38,32 +39,68 @@ static void receive(uint64_t wr_id, struct ibv_sge *list, int count)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = list, .num_sge = count}, *bad;
 
-	assert_int_equal(ibv_post_recv(to.qp, &wr, &bad), 0);
+	assert_int_equal(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(to.qp, &wr, &bad),
+			 0);
 }
 
 /* One by packets: the first message of a connection is an event. */
-static int setup(void **state)
+static void begin(void)
 {
-	struct ibv_sge sge;
+	struct ibv_sge sge = end_sge(&to, 0, 8);
 	struct ibv_send_wr wr;
 
-	pair_create(&from, &to, IBV_QPT_RC);
 	sent = lonely_pages(2 * REGION);
 	received = sent + REGION;
 	mr = ibv_reg_mr(pd, sent, 2 * REGION, live_access);
 	assert_non_null(mr);
-	assert_int_equal(post_recv(&to, 1, 8), 0);
+	receive(1, &sge, 1);
 	sge = end_sge(&from, 0, 8);
 	wr = make_send(IBV_WR_SEND, &sge);
 	post_send_wr(&from, &wr);
 	assert_wc(next_wc(from.cq), 0x5e4d, IBV_WC_SUCCESS);
 	assert_wc(next_wc(to.cq), 1, IBV_WC_SUCCESS);
+}
+
+static int setup(void **state)
+{
+	pair_create(&from, &to, IBV_QPT_RC);
+	begin();
+	return 0;
+}
+
+/* Its QP is another one, with an SRQ. */
+static void share(struct end *end)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 64, .max_sge = 4}};
+	struct ibv_qp_init_attr attr = end_qp_attr(end->cq, IBV_QPT_RC);
+
+	srq = ibv_create_srq(pd, &init);
+	assert_non_null(srq);
+	attr.srq = srq;
+	assert_int_equal(ibv_destroy_qp(end->qp), 0);
+	end->qp = ibv_create_qp(pd, &attr);
+	assert_non_null(end->qp);
+}
+
+static int setup_shared(void **state)
+{
+	end_create(&from, IBV_QPT_RC);
+	end_create(&to, IBV_QPT_RC);
+	share(&to);
+	qp_init(from.qp, live_access);
+	qp_init(to.qp, live_access);
+	qp_connect(from.qp, to.qp->qp_num);
+	qp_connect(to.qp, from.qp->qp_num);
+	begin();
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	pair_destroy(&from, &to);
+	if (srq)
+		assert_int_equal(ibv_destroy_srq(srq), 0);
+	srq = NULL;
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	munmap(sent, 2 * REGION);
 	return 0;
@@ -578,7 +615,8 @@ static void a_peer_that_changes_meanwhile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name)   cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define SHARED(name) cmocka_unit_test_setup_teardown(name, setup_shared, teardown)
 	    TEST(whole_messages_arrive),
 	    TEST(lists_are_gathered_and_scattered),
 	    TEST(messages_of_all_lengths_come_in_order),
@@ -588,6 +626,14 @@ int main(void)
 	    TEST(one_of_the_receiver_is_that_ones),
 	    TEST(the_senders_memory_may_be_gone),
 	    TEST(and_the_receivers),
+	    SHARED(whole_messages_arrive),
+	    SHARED(lists_are_gathered_and_scattered),
+	    SHARED(messages_of_all_lengths_come_in_order),
+	    SHARED(what_is_too_long_is_refused_at_both_ends),
+	    SHARED(a_wrong_key_of_the_sender_is_its_own_error),
+	    SHARED(one_of_the_receiver_is_that_ones),
+	    SHARED(the_senders_memory_may_be_gone),
+	    SHARED(and_the_receivers),
 	    TEST(two_threads_send_to_each_other),
 	    TEST(writes_and_reads_arrive),
 	    TEST(they_take_their_turn_in_a_list),
