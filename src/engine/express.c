@@ -41,15 +41,22 @@ static void note_untimed(struct lane *lane, struct seat *seat)
 	lane->untimed = seat;
 }
 
+static void note_late(struct lane *lane, struct seat *seat)
+{
+	if (seat->is_late)
+		return;
+	seat->is_late = true;
+	seat->next_late = lane->late;
+	lane->late = seat;
+	lane->late_count++;
+}
+
 static void note(struct lane *lane, struct seat *seat)
 {
 	note_untimed(lane, seat);
-	if (transport_is_late(seat->qp) && !seat->is_late) {
-		seat->is_late = true;
-		seat->next_late = lane->late;
-		lane->late = seat;
-		lane->late_count++;
-	}
+	seat->may_wait |= transport_waits(seat->qp);
+	if (seat->may_wait || transport_answers(seat->qp))
+		note_late(lane, seat);
 }
 
 static void unlink_late(struct lane *lane, struct seat **link)
@@ -57,7 +64,7 @@ static void unlink_late(struct lane *lane, struct seat **link)
 	struct seat *seat = *link;
 
 	*link = seat->next_late;
-	seat->is_late = false;
+	seat->is_late = seat->may_wait = false;
 	lane->late_count--;
 }
 
@@ -130,12 +137,18 @@ static bool send_acks(struct lane *lane, struct express_acks *acks)
 	return !express_acks_send(acks) || samehost_is_heard(lane->samehost);
 }
 
+/* In a crowd two cache lines more, which who only receives has no need of. */
+static bool waits(const struct seat *seat)
+{
+	return seat->may_wait && transport_waits(seat->qp);
+}
+
 /* False if it needs its turn, or a bell. */
 static bool catch_up_with(struct lane *lane, struct seat *seat, struct express_acks *acks)
 {
 	struct qp *qp = seat->qp;
 
-	if (transport_waits(qp)) {
+	if (waits(seat)) {
 		if (!send_acks(lane, acks) || !express_advance(qp, acks->outbox) ||
 		    !samehost_is_heard(lane->samehost))
 			return false;
@@ -158,7 +171,7 @@ APART WHOLE static bool catch_up_late(struct lane *lane)
 
 	while (*link && is_done) {
 		is_done = catch_up_with(lane, *link, &acks);
-		if (transport_is_late((*link)->qp))
+		if (waits(*link) || transport_answers((*link)->qp))
 			link = &(*link)->next_late;
 		else
 			unlink_late(lane, link);
@@ -453,7 +466,11 @@ static bool arrive(struct lane *lane, const struct packet *packet, struct cq_tak
 	if (seat->from != packet || seat->from_changes != changes_of_ways(lane, seat) ||
 	    !express_arrive(qp, &head, packet, taking, lane->clock))
 		return false;
-	note(lane, seat);
+	if (express_flags(&head) & EXPRESS_ACK)
+		note(lane, seat);
+	else
+		note_late(lane,
+			  seat); /* it owes an ACK, and waits for nothing that it did not before */
 	return true;
 }
 

@@ -66,6 +66,7 @@ struct seat {
 	/* under the lane's lock */
 	bool has_met; /* its peer's process, over shared memory */
 	bool is_late, is_untimed;
+	bool may_wait; /* among those: for room in a ring, or for what is in flight */
 	struct seat *next_late, *next_untimed; /* of what express.c left for later */
 	/* whose records it takes plainly, and how it sends such, as was found at so many changes;
 	 * NULL: as any others */

@@ -607,9 +607,14 @@ bool transport_waits(const struct qp *qp)
 	return qp->requester->current != sq_tail(qp);
 }
 
+bool transport_answers(const struct qp *qp)
+{
+	return qp->responder->is_owed;
+}
+
 bool transport_is_late(const struct qp *qp)
 {
-	return qp->responder->is_owed || transport_waits(qp);
+	return transport_answers(qp) || transport_waits(qp);
 }
 
 bool transport_is_untimed(const struct qp *qp)

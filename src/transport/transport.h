@@ -178,9 +178,10 @@ struct qp *transport_find_express(struct adapter *adapter, const struct packet *
 
 /*
  * What the express path leaves to its host: an ACK that is owed, which the next message to the peer
- * takes along, and what waits in the send queue (transport_waits()); and an ACK timer that starts
- * when the time is known.
+ * takes along (transport_answers()), and what waits in the send queue (transport_waits()), both of
+ * which are late; and an ACK timer that starts when the time is known.
  */
+bool transport_answers(const struct qp *qp);
 bool transport_waits(const struct qp *qp);
 bool transport_is_late(const struct qp *qp);
 bool transport_is_untimed(const struct qp *qp);
