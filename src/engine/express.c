@@ -492,21 +492,21 @@ static enum samehost_taken accept(const struct packet *packet, void *adapter, vo
 	return take->taking && cq_take_is_full(take->taking) ? SAMEHOST_ENOUGH : SAMEHOST_TAKEN;
 }
 
-APART WHOLE static unsigned int take(struct lane *lane, struct cq_taking *taking, bool *has_more)
+APART WHOLE static unsigned int take(struct lane *lane, struct cq_taking *taking, bool *has_left)
 {
 	struct take take = {lane, taking};
 	unsigned int count;
 
 	if (taking)
 		cq_take_share(taking);
-	count = samehost_glance(lane->samehost, accept, &take, has_more);
+	count = samehost_glance(lane->samehost, accept, &take, has_left);
 	lane->unanswered += count;
 	return count;
 }
 
 /* First the plain ones that come first, where the last came from. */
 APART WHOLE static unsigned int take_plain(struct lane *lane, struct cq_taking *taking,
-					   bool *has_more)
+					   bool *has_left)
 {
 	struct samehost *samehost = lane->samehost;
 	const struct packet *packet;
@@ -528,18 +528,19 @@ APART WHOLE static unsigned int take_plain(struct lane *lane, struct cq_taking *
 		samehost_release_records(samehost, count);
 	lane->unanswered += count + (uint32_t)(copied / UNANSWERED_BYTES);
 	if (!cq_take_is_full(taking) && !samehost_is_empty(samehost))
-		count += take(lane, taking, has_more);
+		count += take(lane, taking, has_left);
 	return count;
 }
 
-unsigned int express_look(struct lane *lane)
+unsigned int express_look(struct lane *lane, bool *has_left)
 {
 	unsigned int count;
-	bool has_more;
 
+	lane->is_telling_later = true;
+	*has_left = true;
 	if (!is_on(lane) || !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return 0;
-	count = samehost_is_empty(lane->samehost) ? 0 : take(lane, NULL, &has_more);
+	count = take(lane, NULL, has_left);
 	catch_up(lane);
 	return count;
 }
@@ -548,14 +549,14 @@ unsigned int express_look(struct lane *lane)
 static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 {
 	unsigned int count;
-	bool has_more = false;
+	bool has_left = false;
 
 	if (!lane_is_spared(lane) || lane->ready || lane->flush_at != UINT64_MAX ||
 	    lane->late_count > LATE_MAX || turn_is_overdue(&lane->turn) ||
 	    samehost_is_asked_again(lane->samehost))
 		return false;
 	lane->is_telling_later = true;
-	count = samehost_is_empty(lane->samehost) ? 0 : take_plain(lane, taking, &has_more);
+	count = samehost_is_empty(lane->samehost) ? 0 : take_plain(lane, taking, &has_left);
 	if (count) {
 		lane_spare(lane);
 		*did = true;
@@ -566,7 +567,7 @@ static bool look(struct lane *lane, struct cq_taking *taking, bool *did)
 		return false;
 	if ((!count || lane->unanswered >= UNANSWERED_MAX) && !catch_up(lane))
 		return false;
-	return !has_more;
+	return !has_left;
 }
 
 WHOLE bool express_glance(struct lane *lane, struct cq_taking *taking, bool *did)

@@ -27,8 +27,9 @@ bool express_glance(struct lane *lane, struct cq_taking *taking, bool *did);
 /* The lane's lock is held for these. */
 
 /* Before a turn, where a program polls: takes the records that come first, and sends such as are
- * due. So these need no turn of their QPs. The number that came in. */
-unsigned int express_look(struct lane *lane);
+ * due. So these need no turn of their QPs. The number that came in; *has_left: something is for the
+ * general path. */
+unsigned int express_look(struct lane *lane, bool *has_left);
 
 /* A turn: what was left for later is done, or has its turn. */
 void express_settle(struct lane *lane, uint64_t now);

@@ -360,9 +360,11 @@ static bool looks_around(struct lane *lane, bool has_found)
 
 unsigned int intake_look(struct lane *lane, uint64_t now, unsigned int *spent)
 {
-	unsigned int count = express_look(lane);
+	bool has_left;
+	unsigned int count = express_look(lane, &has_left);
 
-	count += intake_near(lane, now);
+	if (has_left)
+		count += intake_near(lane, now);
 	*spent += 1;
 	if (count)
 		lane_spare(lane);

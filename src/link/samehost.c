@@ -433,11 +433,16 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 	const void *bytes;
 	size_t length, copied = 0;
 
+	*last = channel->owner ? SAMEHOST_TAKEN : SAMEHOST_LEFT;
 	for (; channel->owner && count < BATCH_PACKETS && copied < BATCH_BYTES;
 	     count++, copied += length) {
 		struct ring_place before = ring_place(&channel->in);
+		enum ring_kind kind = ring_take(&channel->in, &bytes, &length);
 
-		if (ring_take(&channel->in, &bytes, &length) == RING_EXPRESS) {
+		if (kind == RING_NONE)
+			break;
+		*last = SAMEHOST_LEFT;
+		if (kind == RING_EXPRESS) {
 			channel->packet.bth = bytes;
 			channel->packet.length = length;
 			channel->packet.is_express = true;
@@ -453,8 +458,6 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 		ring_go_back(&channel->in, before);
 		break;
 	}
-	if (copied >= BATCH_BYTES)
-		*last = SAMEHOST_ENOUGH; /* the next poll goes on */
 	if (count)
 		ring_release(&channel->in);
 	return count;
@@ -523,12 +526,12 @@ static void put_first(struct samehost *samehost, uint32_t index)
 }
 
 WHOLE unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
-				   bool *has_more)
+				   bool *has_left)
 {
-	enum samehost_taken last = SAMEHOST_LEFT;
+	enum samehost_taken last = SAMEHOST_TAKEN;
 	unsigned int count = 0;
 
-	*has_more = false;
+	*has_left = false;
 	for (uint32_t i = 0; i < samehost->channel_count && last != SAMEHOST_ENOUGH; i++) {
 		struct channel *channel = samehost->channels[i];
 
@@ -537,7 +540,7 @@ WHOLE unsigned int samehost_glance(struct samehost *samehost, samehost_accept ac
 		count += glance(channel, accept, data, &last);
 		if (i)
 			put_first(samehost, i);
-		*has_more |= last != SAMEHOST_ENOUGH && !ring_is_empty(&channel->in);
+		*has_left |= last == SAMEHOST_LEFT;
 	}
 	samehost->heard += count;
 	return count;

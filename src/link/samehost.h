@@ -161,7 +161,9 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 
 /*
  * The same for records of the express path that `accept` takes, as far as such come first in each
- * ring. Their number; *has_more: something is left that is for samehost_receive().
+ * ring, a batch from each. Their number; *has_left: something is left that is for
+ * samehost_receive(). What comes meanwhile, or is more than a batch, is not: the next glance takes
+ * that.
  */
 enum samehost_taken {
 	SAMEHOST_LEFT,
@@ -172,7 +174,7 @@ enum samehost_taken {
 typedef enum samehost_taken (*samehost_accept)(const struct packet *packet, void *owner,
 					       void *data);
 unsigned int samehost_glance(struct samehost *samehost, samehost_accept accept, void *data,
-			     bool *has_more);
+			     bool *has_left);
 
 /*
  * The same one by one, on the channel that brought the last: the next record, if it is of the

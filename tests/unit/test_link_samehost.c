@@ -21,9 +21,9 @@ enum { NEIGHBOURS = 3, OUR_SLOT = 9, ALL_WAYS = (1 << SAMEHOST_WAYS) - 1 };
 
 /* We, and a lane of each neighbour; and what `accept` was asked to take. */
 static struct world {
-	struct samehost *ours, *theirs[NEIGHBOURS];
+	struct samehost *ours, *theirs[NEIGHBOURS + 1];
 	struct av av;
-	uint8_t taken[64];
+	uint8_t taken[128];
 	unsigned int count, room;
 } world;
 
@@ -91,11 +91,11 @@ static void send(uint32_t neighbour, uint8_t what)
 	assert_true(send_long(neighbour, what, 24));
 }
 
-static unsigned int glance(unsigned int room, bool *has_more)
+static unsigned int glance(unsigned int room, bool *has_left)
 {
 	world.count = 0;
 	world.room = room;
-	return samehost_glance(world.ours, accept, NULL, has_more);
+	return samehost_glance(world.ours, accept, NULL, has_left);
 }
 
 /* The addresses have been taken in, and a first record of each. */
@@ -115,79 +115,111 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	for (int i = 0; i < NEIGHBOURS; i++)
-		samehost_close(world.theirs[i]);
+	for (int i = 0; i <= NEIGHBOURS; i++)
+		if (world.theirs[i])
+			samehost_close(world.theirs[i]);
 	samehost_close(world.ours);
 	return 0;
 }
 
 static void a_glance_takes_what_all_have_sent(void **state)
 {
-	bool has_more;
+	bool has_left;
 
 	send(2, 3);
 	send(0, 1);
 	send(1, 2);
 	send(2, 4);
-	assert_int_equal(glance(64, &has_more), 4);
-	assert_false(has_more);
+	assert_int_equal(glance(64, &has_left), 4);
+	assert_false(has_left);
 	assert_memory_equal(world.taken, ((uint8_t[]){1, 2, 3, 4}), 4);
-	assert_int_equal(glance(64, &has_more), 0);
-	assert_false(has_more);
+	assert_int_equal(glance(64, &has_left), 0);
+	assert_false(has_left);
 }
 
 static void who_has_enough_leaves_the_rest_to_the_next_glance(void **state)
 {
 	uint8_t seen[6];
-	bool has_more;
+	bool has_left;
 
 	for (uint8_t i = 0; i < 6; i++)
 		send(i / 2, i + 1);
 	for (int i = 0; i < 6; i++) {
-		assert_int_equal(glance(1, &has_more), 1);
-		assert_false(has_more);
+		assert_int_equal(glance(1, &has_left), 1);
+		assert_false(has_left);
 		seen[i] = world.taken[0];
 	}
 	assert_memory_equal(seen, ((uint8_t[]){1, 2, 3, 4, 5, 6}), 6);
-	assert_int_equal(glance(1, &has_more), 0);
+	assert_int_equal(glance(1, &has_left), 0);
 }
 
 static void who_sent_last_is_looked_at_first(void **state)
 {
-	bool has_more;
+	bool has_left;
 
 	send(2, 1);
-	assert_int_equal(glance(64, &has_more), 1);
+	assert_int_equal(glance(64, &has_left), 1);
 	send(0, 2);
 	send(1, 3);
 	send(2, 4);
-	assert_int_equal(glance(64, &has_more), 3);
+	assert_int_equal(glance(64, &has_left), 3);
 	assert_memory_equal(world.taken, ((uint8_t[]){4, 3, 2}), 3);
 }
 
 static void what_is_not_taken_stays_and_keeps_nobody_else_s_back(void **state)
 {
-	bool has_more;
+	bool has_left;
 
 	send(0, 0);
 	send(0, 1);
 	send(1, 2);
-	assert_int_equal(glance(64, &has_more), 1);
-	assert_true(has_more);
+	assert_int_equal(glance(64, &has_left), 1);
+	assert_true(has_left);
 	assert_int_equal(world.taken[0], 2);
 	world.count = 0;
 	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), 2);
 	assert_memory_equal(world.taken, ((uint8_t[]){0, 1}), 2);
 }
 
+/* Whose they are the general path finds out. */
+static void what_comes_first_of_a_neighbour_is_left(void **state)
+{
+	bool has_left;
+
+	connect_with(NEIGHBOURS);
+	send(NEIGHBOURS, 8);
+	assert_int_equal(glance(64, &has_left), 0);
+	assert_true(has_left);
+	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), 2); /* its address */
+	assert_int_equal(world.count, 1);
+	assert_int_equal(world.taken[0], 8);
+	send(NEIGHBOURS, 9);
+	assert_int_equal(glance(64, &has_left), 1);
+	assert_false(has_left);
+}
+
+/* It is for no turn, which would take it in more slowly. */
+static void more_than_a_batch_is_the_next_glance_s(void **state)
+{
+	enum { BATCH = 64, MORE = 6 };
+	bool has_left;
+
+	for (int i = 0; i < BATCH + MORE; i++)
+		send(0, 5);
+	assert_int_equal(glance(100, &has_left), BATCH);
+	assert_false(has_left);
+	assert_int_equal(glance(100, &has_left), MORE);
+	assert_false(has_left);
+}
+
 static void nobody_s_records_are_lost_whoever_takes_turns(void **state)
 {
-	bool has_more;
+	bool has_left;
 
 	for (int i = 0; i < 100; i++) {
 		send(1 + i % 2, 5);
 		send(0, 6);
-		assert_int_equal(glance(64, &has_more), 2);
+		assert_int_equal(glance(64, &has_left), 2);
 		assert_int_equal(world.taken[0] + world.taken[1], 11);
 	}
 }
@@ -197,20 +229,22 @@ static void of_long_ones_a_few_at_a_time(void **state)
 {
 	const size_t size = sizeof(struct express) + EXPRESS_BYTES;
 	unsigned int sent = 0, few, taken;
-	bool has_more;
+	bool has_left;
 
 	while (send_long(0, 7, size))
 		sent++;
 	assert_int_equal(sent, RING_BULK_UNITS * 64 / (size + 48)); /* whole lines */
-	few = glance(64, &has_more);
+	send(1, 8);
+	few = glance(64, &has_left) - 1;
 	assert_int_equal(few, 4);
-	assert_false(has_more);
+	assert_int_equal(world.taken[few], 8); /* another one's is not kept back by them */
+	assert_false(has_left);
 	assert_true(send_long(0, 7, size)); /* what is taken has made room */
-	assert_int_equal(glance(64, &has_more), few);
+	assert_int_equal(glance(64, &has_left), few);
 	world.count = 0;
 	assert_int_equal(samehost_receive(world.ours, find, deliver, NULL), few);
 	for (taken = 3 * few; few; taken += few)
-		few = glance(64, &has_more);
+		few = glance(64, &has_left);
 	assert_int_equal(taken, sent + 1);
 	assert_false(send_long(0, 7, size + 64)); /* longer ones there are not */
 }
@@ -249,7 +283,7 @@ static void one_by_one_of_any_size(void **state)
 
 static void what_is_left_is_there_again(void **state)
 {
-	bool has_more;
+	bool has_left;
 
 	send(0, 1);
 	assert_true(send_long(0, 2, 1024));
@@ -257,7 +291,7 @@ static void what_is_left_is_there_again(void **state)
 	expect_record(2, 1024, true);
 	samehost_leave_record(world.ours);
 	samehost_release_records(world.ours, 1);
-	assert_int_equal(glance(64, &has_more), 1);
+	assert_int_equal(glance(64, &has_left), 1);
 	assert_int_equal(world.taken[0], 2);
 }
 
@@ -341,6 +375,8 @@ int main(void)
 	    TEST(who_has_enough_leaves_the_rest_to_the_next_glance),
 	    TEST(who_sent_last_is_looked_at_first),
 	    TEST(what_is_not_taken_stays_and_keeps_nobody_else_s_back),
+	    TEST(what_comes_first_of_a_neighbour_is_left),
+	    TEST(more_than_a_batch_is_the_next_glance_s),
 	    TEST(nobody_s_records_are_lost_whoever_takes_turns),
 	    TEST(of_long_ones_a_few_at_a_time),
 	    TEST(one_by_one_of_any_size),
