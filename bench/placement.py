@@ -7,7 +7,7 @@ measurement is enclosed by probes (a word bounced from core to core, and sums on
 are compared."""
 import collections
 
-NEAR_NS, FAR_NS = 150, 1000  # a hop from core to core, at most; beyond that others were busy there
+NEAR_NS, FAR_NS = 200, 1000  # a hop from core to core, at most; beyond that others were busy there
 UNDISTURBED = ("near", "far")  # placements in which the cores were this machine's alone
 SHARED = 1.2  # times as long as at best a step takes where others have a part of the core
 

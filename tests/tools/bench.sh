@@ -54,15 +54,16 @@ assert [i.name for i in bench.lacking([Item(n) for n in samples], samples, 2)] =
 
 # A core that is half another machine's is no placement to compare in, as long as there is another one.
 import placement
-assert [placement.placement(*probes) for probes in ((70, 500, 500), (280, 550, 500), (280, 900, 500), (5000, 500, 500))] == [
-    "near", "far", "shared", "busy"]
+assert [placement.placement(*probes) for probes in ((70, 500, 500), (180, 500, 500), (280, 550, 500), (280, 900, 500), (5000, 500, 500))] == [
+    "near", "near", "far", "shared", "busy"]
 assert placement.usual_of({"a": [(1., "shared"), (1., "shared"), (1., "mixed"), (2., "far")]})[1] == "far"
 assert placement.usual_of({"a": [(1., "shared"), (1., "mixed"), (1., "mixed")]})[1] == "shared"
 
 # What many queue pairs cost is compared with what few do while the cores stood alike.
 import json, scale
-times = {10: [50, 100, 104, 108] + 5 * [900], 1000: [900, 120, 124, 130] + 5 * [50], 1: [70, 90, 80]}
-wheres = {10: ["mixed"] + 3 * ["far"] + 5 * ["shared"], 1000: ["near"] + 3 * ["far"] + 5 * ["shared"], 1: 3 * ["near"]}
+times = {10: [50, 100, 104, 108] + 5 * [900] + 6 * [104], 1000: [900, 120, 124, 130] + 5 * [50] + 6 * [124], 1: [70, 90, 80]}
+wheres = {10: ["mixed"] + 3 * ["far"] + 5 * ["shared"] + 6 * ["far"], 1000: ["near"] + 3 * ["far"] + 5 * ["shared"] + 6 * ["far"],
+          1: 3 * ["near"]}
 class Machine:
     here = ""
     def ours(self, *command):
@@ -78,6 +79,10 @@ class Probe:
 placement.Probe = Probe
 found, usual = scale.in_turn(Machine(), (1, 10, 1000), 3)
 assert usual == "far" and [found[n]["message_ns"] for n in (1, 10, 1000)] == [70, 104, 124], (found, usual)
+assert not times[10] and not times[1000]  # so many until nine of them stood alike, and no more
+times, wheres = {10: 60 * [100], 1000: 60 * [200]}, {10: 60 * ["shared"], 1000: 60 * ["shared"]}
+found, usual = scale.in_turn(Machine(), (10, 1000), 1)
+assert usual == "shared" and found[1000]["message_ns"] == 200 and len(times[10]) == 60 - scale.PAIRED_MOST  # within reason
 END
 
 # Who measures between two hosts finds their ports up.
