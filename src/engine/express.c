@@ -466,11 +466,11 @@ static bool arrive(struct lane *lane, const struct packet *packet, struct cq_tak
 	if (seat->from != packet || seat->from_changes != changes_of_ways(lane, seat) ||
 	    !express_arrive(qp, &head, packet, taking, lane->clock))
 		return false;
+	/* who brought none is owed one, and nothing waits here that did not before */
 	if (express_flags(&head) & EXPRESS_ACK)
 		note(lane, seat);
 	else
-		note_late(lane,
-			  seat); /* it owes an ACK, and waits for nothing that it did not before */
+		note_late(lane, seat);
 	return true;
 }
 
