@@ -15,7 +15,8 @@
 #include "link/reach.h"
 
 enum {
-	FROM = 48 << 10, /* less is done sooner alone */
+	FROM = 48 << 10,   /* less is done sooner alone */
+	LONGER = 96 << 10, /* of what is not so */
 	LONG = 192 << 10,
 	FIRST_MIN = 64 << 10, /* of the chunks, which are three */
 	FIRST_PART = 8,
@@ -86,17 +87,28 @@ static void call(struct assist *assist)
 	atomic_fetch_add_explicit(&assist->board->calls, 1, memory_order_release);
 }
 
-/* Whoever was called says when he is there, which may be long after his bell was rung. What is not
- * so long pays only then. */
-static bool is_offered(struct assist *assist, uint64_t bytes)
+/* Where nobody attends, but may poll. */
+static bool is_halved(struct assist *assist, const struct reach_op *op, bool is_tried)
+{
+	struct halving *halving = &assist->halvings[op->is_read * 2 + (op->bytes >= LONGER)];
+
+	if (!halving_count(halving))
+		return halving->is_halved && is_tried;
+	assist->timed = halving;
+	assist->timed_since = clock_ns();
+	return halving->is_halved;
+}
+
+/* Whoever was called says when he is there, which may be long after his bell was rung. */
+static bool is_offered(struct assist *assist, const struct reach_op *op)
 {
 	bool is_tried = assist->alone < ALONE || assist->alone % SELDOM == 0;
 	bool is_attended = atomic_load_explicit(&assist->board->is_attended, memory_order_relaxed);
 
 	if (assist->is_waiting)
 		return true;
-	if (bytes < LONG)
-		return is_tried && is_attended;
+	if (op->bytes < LONG)
+		return is_attended ? is_tried : is_halved(assist, op, is_tried);
 	if (is_tried || is_attended)
 		return true;
 	if (!assist->expecting)
@@ -113,7 +125,7 @@ bool assist_is_for(struct assist *assist, const struct reach_op *op)
 		assist->call_at = call_first;
 	if (assist->alone_bytes >= assist->call_at && !assist->is_waiting)
 		call(assist);
-	if (is_offered(assist, op->bytes))
+	if (is_offered(assist, op))
 		return true;
 	assist->alone++;
 	assist->alone_bytes += op->bytes;

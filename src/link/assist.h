@@ -11,6 +11,8 @@
  * The end of a WRITE is stored when all else is there, as programs wait for it: by the helper, in
  * whose memory it is, if the initiator is not much later, and by the initiator otherwise.
  *
+ * What is not so long is offered only where that is faster (halving.h).
+ *
  * Where the other side's program does not poll, its lane's thread is called when a stream of them
  * has been copied alone for a while: it comes by then for as long as the stream goes on. Calls that
  * were not worth it come ever more rarely.
@@ -25,7 +27,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "link/clock.h"
 #include "link/directory.h"
+#include "link/halving.h"
 #include "transport/reach.h"
 
 struct reach;
@@ -58,9 +62,13 @@ struct assist {
 	uint32_t own;		   /* chunks, a bit each */
 	int8_t more[ASSIST_KINDS]; /* 64ths that the helper has beyond half, READ or not, long or
 				    * not */
-	uint32_t in_time;	   /* works in a row with which it was helped from early on */
-	uint32_t alone;		   /* works in a row that nobody helped with, or was asked to */
-	uint32_t together;	   /* since the last call, works that somebody helped with */
+	struct halving halvings[ASSIST_KINDS]; /* what is not long: READ or not, the longer or not
+						*/
+	struct halving *timed; /* of the present copy, which is timed; NULL: it is not */
+	uint64_t timed_since;
+	uint32_t in_time;	       /* works in a row with which it was helped from early on */
+	uint32_t alone;		       /* works in a row that nobody helped with, or was asked to */
+	uint32_t together;	       /* since the last call, works that somebody helped with */
 	uint64_t alone_bytes, call_at; /* so many, and the other side's thread is called */
 	uint32_t busy;		       /* as the board said at the last call */
 	uint32_t expecting;	       /* works to be offered, as it may be on its way */
@@ -71,6 +79,14 @@ struct assist {
 
 /* Whether this is long enough, and to be offered. */
 bool assist_is_for(struct assist *assist, const struct reach_op *op);
+
+/* The copy is over, whoever did how much of it. */
+static inline void assist_end(struct assist *assist, const struct reach_op *op, bool is_done)
+{
+	if (assist->timed && is_done)
+		halving_time(assist->timed, op->bytes, clock_ns() - assist->timed_since);
+	assist->timed = NULL;
+}
 
 /* Does it, or goes on waiting: REACH_LATER, and then it is to be called again. Of one work before
  * the other comes to its end. The peer's directory was asked, the hazard is odd. */

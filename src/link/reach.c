@@ -284,14 +284,18 @@ static enum reach_result do_it(struct reach *reach, struct assist *assist,
 {
 	char *common = find_common(reach, question, answer, op->is_prompt);
 	uint64_t place = answer->place + op->offset;
+	enum reach_result result;
 
 	if (common)
 		return copy_here(op, common + op->offset) ? REACH_DONE : REACH_REFUSED;
 	if (op->is_prompt || (op->is_fetch && !reach->pid))
 		return REACH_REFUSED;
-	if (assist_is_for(assist, op) && reach->pid)
-		return assist_do(assist, reach, question, op, place);
-	return reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
+	if (reach->pid && assist_is_for(assist, op))
+		result = assist_do(assist, reach, question, op, place);
+	else
+		result = reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
+	assist_end(assist, op, result == REACH_DONE);
+	return result;
 }
 
 /* What was fetched is what was sent only if the sender has not given it up meanwhile. */

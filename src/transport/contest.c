@@ -12,7 +12,7 @@ enum {
 };
 
 /* A window that took longer was the program's time, and no copies'. */
-static const uint64_t IDLE_NS = 3000000;
+static const uint64_t IDLE_NS = 12000000;
 
 static struct contest *present(struct contests *contests)
 {
@@ -72,6 +72,8 @@ static bool count(struct contests *contests, uint32_t una, uint32_t psn, uint32_
 	switch (contest->state) {
 	case CONTEST_CLEARING:
 		return una == psn || psn_compare(una, contests->from) >= 0;
+	case CONTEST_WARMING:
+		return psn_into(una, contests->from) >= CONTEST_WARM * psns;
 	case CONTEST_TIMING:
 		return psn_into(una, contests->from) >= CONTEST_WINDOW * psns;
 	default:
@@ -139,9 +141,9 @@ void contests_time(struct contests *contests, uint32_t una, uint32_t psn, uint64
 
 	if (contest->state == CONTEST_TIMING) {
 		end_window(contests, una, psn, now);
-	} else {
-		contest->state = CONTEST_TIMING;
-		contests->from = una;
-		contests->since = now;
+		return;
 	}
+	contest->state++;
+	contests->from = una;
+	contests->since = now;
 }

@@ -4,8 +4,10 @@
  * (express.h), or as offers, which their receiver fetches (offer.h). Which one is faster is the
  * machine's, by up to a factor of two either way. So both are tried now and then, in turn a window
  * of messages each, timed from acknowledgement to acknowledgement; the median of each counts, as
- * others may have had the core in one of them. Contests that change nothing come less and less
- * often, and what is clearly slower is given up after its first window.
+ * others may have had the core in one of them. What goes right behind a change of the way is not
+ * timed: its ends have to find into step, and offers their helper, so that it is slower than all
+ * that follows. Contests that change nothing come less and less often, and what is clearly slower
+ * is given up after its first window.
  *
  * Streams, and messages that leave while nothing is in flight, have a contest each: the first are
  * about bandwidth, the second about latency.
@@ -19,11 +21,12 @@
 enum {
 	CONTEST_BYTES = 32 << 10, /* of a message at least: shorter ones are records */
 	CONTEST_FIRST = 64,	  /* messages before the first: the ring's memory is new */
-	CONTEST_SOONEST = 4096,	  /* from one to the next, */
-	CONTEST_LATEST = 64 << 10,
-	CONTEST_WINDOW = 32, /* messages */
-	CONTEST_TIMES = 3,   /* windows of each way */
-	CONTEST_BLOCK = 64,  /* of so many messages most are alone, or most are not */
+	CONTEST_SOONEST = 8192,	  /* from one to the next, */
+	CONTEST_LATEST = 128 << 10,
+	CONTEST_WARM = 32,    /* messages of each window before its time begins, */
+	CONTEST_WINDOW = 128, /* and in it */
+	CONTEST_TIMES = 3,    /* windows of each way */
+	CONTEST_BLOCK = 64,   /* of so many messages most are alone, or most are not */
 };
 
 enum contest_way { CONTEST_RECORDS, CONTEST_OFFERS };
@@ -31,6 +34,7 @@ enum contest_way { CONTEST_RECORDS, CONTEST_OFFERS };
 enum contest_state {
 	CONTEST_SETTLED,
 	CONTEST_CLEARING, /* what left by the other way is not all acknowledged */
+	CONTEST_WARMING,
 	CONTEST_TIMING,
 };
 
@@ -46,8 +50,8 @@ struct contest {
 /* Zeroed at first. */
 struct contests {
 	struct contest of[2]; /* streams, messages alone */
-	uint64_t since;	      /* when `from` was acknowledged, */
-	uint32_t from;	      /* PSN; there the window begins, or began */
+	uint64_t since;	      /* when `from` was acknowledged, if that is timed */
+	uint32_t from;	      /* PSN; there the window, or its time, begins or began */
 	bool are_alone;
 	uint8_t counted, alone; /* of the block */
 };

@@ -356,15 +356,16 @@ static void who_comes_late_is_not_missed(void **state)
 	}
 }
 
-/* What is not so long is offered to who is there, and to nobody else. */
+/* What is not so long is offered to who is there, and else tried now and then. */
 static void what_is_middling_is_for_who_attends(void **state)
 {
-	uint32_t number = assist.number;
+	uint32_t number;
 
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 200; i++)
 		transfer(i % 2, 0, 0, 65536, (uint32_t)i);
-	assert_int_equal(assist.number, number);
+	assert_in_range(assist.number, 2 * HALVING_TIMES, 4 * HALVING_TIMES);
 	assert_true(calls() > 0);
+	number = assist.number;
 	atomic_store(&board->is_attended, true);
 	for (int i = 0; i < 100; i++) {
 		assist.alone = 0; /* as if it had come */
@@ -374,6 +375,19 @@ static void what_is_middling_is_for_who_attends(void **state)
 	assist.alone = 0;
 	transfer(false, 0, 0, 40000, 1);
 	assert_int_equal(assist.number, number + 100);
+}
+
+/* Where halves pay: each, though nobody attends; and if nobody comes any more, few. */
+static void what_is_middling_is_shared_where_that_pays(void **state)
+{
+	for (int i = 0; i < ASSIST_KINDS; i++)
+		assist.halvings[i] = (struct halving){.is_halved = true, .pays = true};
+	for (uint32_t i = 0; i < HALVING_FIRST; i++) {
+		assist.alone *= i > 20;
+		transfer(i % 2, 0, 0, i % 4 < 2 ? 65536 : 150000, i);
+		assert_true(i > 20 || assist.number == i + 1);
+	}
+	assert_in_range(assist.number, 24, 28);
 }
 
 /* Who attends keeps away from its core, wherever that is by now. */
@@ -765,6 +779,7 @@ int main(void)
 	    TEST(who_is_busy_is_called_seldom),
 	    TEST(who_comes_late_is_not_missed),
 	    TEST(what_is_middling_is_for_who_attends),
+	    TEST(what_is_middling_is_shared_where_that_pays),
 	    TEST(who_copies_tells_who_attends_its_core),
 	    TEST(what_is_claimed_is_waited_for_in_later_calls),
 	    TEST(half_of_it_is_claimed_at_most),
