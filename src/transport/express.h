@@ -204,6 +204,7 @@ struct express_receive {
 struct express_arrival {
 	uint64_t wr_id;
 	uint32_t length;
+	uint32_t last; /* PSN */
 	__be32 imm;
 	bool has_imm, is_solicited;
 };

@@ -178,7 +178,7 @@ void express_complete_receive(struct qp *qp, const struct express_arrival *arriv
 		responder->has_recv = false;
 	else
 		recv_queue_drop(&qp->rq);
-	responder->psn = psn_next(responder->psn);
+	responder->psn = psn_next(arrival->last);
 	responder->msn = (responder->msn + 1) & PSN_MASK;
 	responder->has_acknowledged = true;
 	wc = completion_begin(&completion, qp->recv_cq, taking, now);
@@ -215,6 +215,7 @@ static void take_message(struct qp *qp, const struct express *express, uint64_t 
 	const struct express_arrival arrival = {
 	    .wr_id = wr_id,
 	    .length = length,
+	    .last = express->psn,
 	    .imm = express->imm,
 	    .has_imm = flags & EXPRESS_IMM,
 	    .is_solicited = flags & EXPRESS_SOLICITED,

@@ -129,6 +129,7 @@ static void arrive(struct qp *peer, const struct ibv_send_wr *wr, uint64_t wr_id
 	const struct express_arrival arrival = {
 	    .wr_id = wr_id,
 	    .length = wr->sg_list->length,
+	    .last = peer->responder->psn,
 	    .imm = wr->imm_data,
 	    .has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM,
 	    .is_solicited = wr->send_flags & IBV_SEND_SOLICITED,

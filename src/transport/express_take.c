@@ -179,32 +179,17 @@ void express_owe(struct qp *qp, uint32_t psn)
 static void complete(struct qp *qp, const struct express *express, const struct target *target,
 		     uint32_t length, uint32_t last, uint64_t now)
 {
-	struct responder *responder = qp->responder;
 	uint8_t flags = express_flags(express);
-	struct cqe cqe = {
-	    .wc = {.wr_id = target->wr_id,
-		   .status = IBV_WC_SUCCESS,
-		   .opcode = IBV_WC_RECV,
-		   .byte_len = length,
-		   .qp_num = qp->number,
-		   .src_qp = qp->dest_qpn,
-		   .pkey_index = qp->attr.pkey_index,
-		   .sl = qp->av.sl},
-	    .timestamp = now,
+	const struct express_arrival arrival = {
+	    .wr_id = target->wr_id,
+	    .length = length,
+	    .last = last,
+	    .imm = express->imm,
+	    .has_imm = flags & EXPRESS_IMM,
+	    .is_solicited = flags & EXPRESS_SOLICITED,
 	};
 
-	if (flags & EXPRESS_IMM) {
-		cqe.wc.imm_data = express->imm;
-		cqe.wc.wc_flags = IBV_WC_WITH_IMM;
-	}
-	if (qp->srq)
-		responder->has_recv = false;
-	else
-		recv_queue_drop(&qp->rq);
-	responder->psn = psn_next(last);
-	responder->msn = (responder->msn + 1) & PSN_MASK;
-	responder->has_acknowledged = true;
-	push_completion(qp, qp->recv_cq, &cqe, flags & EXPRESS_SOLICITED);
+	express_complete_receive(qp, &arrival, NULL, now);
 }
 
 static void count_ack(const struct qp *qp)
