@@ -16,6 +16,7 @@
 #include "link/samehost.h"
 #include "transport/express.h"
 #include "transport/transport.h"
+#include "transport/unreliable.h"
 #include "wire/headers.h"
 
 enum {
@@ -437,6 +438,25 @@ WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, str
 	needs_plainly |= lane->ready != NULL;
 	let_go(lane);
 	*needs_doorbell = needs_plainly | needs_otherwise | has_missed(lane); /* before that, too */
+	return wr;
+}
+
+struct ibv_send_wr *express_send_unreliably(struct lane *lane, struct qp *qp,
+					    struct ibv_send_wr *wr, bool *needs_doorbell)
+{
+	/* whom the last of them goes to is all that is asked below */
+	bool is_to_several = qp->type == IBV_QPT_UD && wr->next;
+
+	*needs_doorbell = true;
+	if (!is_on(lane) || !lane_trylock(lane))
+		return wr;
+	lane->is_telling_later = true;
+	wr = unreliable_post(qp, wr, samehost_outbox(lane->samehost), lane->clock);
+	*needs_doorbell = wr || is_to_several || lane->ready ||
+			  !samehost_is_heard(lane->samehost) ||
+			  samehost_has_own_news(lane->samehost);
+	let_go(lane);
+	*needs_doorbell |= has_missed(lane);
 	return wr;
 }
 

@@ -14,11 +14,16 @@
 struct cq_taking;
 struct ibv_send_wr;
 struct lane;
+struct qp;
 struct seat;
 
 /* See engine_post(). */
 struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
 				 bool *needs_doorbell);
+
+/* The same of a UC or UD QP. */
+struct ibv_send_wr *express_send_unreliably(struct lane *lane, struct qp *qp,
+					    struct ibv_send_wr *wr, bool *needs_doorbell);
 
 /* A poll's look at shared memory. False if there is something else to do; *did becomes true if
  * something came in. */

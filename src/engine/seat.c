@@ -513,11 +513,16 @@ void engine_look_out(struct adapter *adapter, unsigned int lanes)
 
 struct ibv_send_wr *engine_post(struct qp *qp, struct ibv_send_wr *wr, bool *needs_doorbell)
 {
-	if (qp->type != IBV_QPT_RC) {
+	switch (qp->type) {
+	case IBV_QPT_RC:
+		return express_send(qp->seat->lane, qp->seat, wr, needs_doorbell);
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		return express_send_unreliably(qp->seat->lane, qp, wr, needs_doorbell);
+	default:
 		*needs_doorbell = true;
 		return wr;
 	}
-	return express_send(qp->seat->lane, qp->seat, wr, needs_doorbell);
 }
 
 WHOLE bool engine_glance(struct cq *cq, struct cq_taking *taking)

@@ -55,16 +55,15 @@ static int find_silent(const struct pace *pace)
 }
 
 /* UD: whom the next datagram goes to. */
-void pace_toward(struct qp *qp, const struct send_wqe *wqe)
+void pace_toward(struct qp *qp, const union ibv_gid *gid, uint32_t qpn)
 {
 	struct requester *requester = qp->requester;
 	struct pace *pace = &requester->pace;
-	const union ibv_gid *gid = &wqe->ud.av.dgid;
 
-	if (pace->qpn == wqe->ud.qpn && memcmp(&pace->gid, gid, sizeof(*gid)) == 0)
+	if (pace->qpn == qpn && memcmp(&pace->gid, gid, sizeof(*gid)) == 0)
 		return;
 	pace->gid = *gid;
-	pace->qpn = wqe->ud.qpn;
+	pace->qpn = qpn;
 	pace->window = pace->max;
 	pace->confirmed = requester->psn;
 	pace->has_answered = false;
@@ -72,15 +71,20 @@ void pace_toward(struct qp *qp, const struct send_wqe *wqe)
 	requester->ack_deadline = NO_DEADLINE;
 }
 
+bool pace_has_room(const struct qp *qp)
+{
+	const struct pace *pace = &qp->requester->pace;
+
+	return pace->missing >= PACE_GIVE_UP ||
+	       psn_into(qp->requester->psn, pace->confirmed) < pace->window;
+}
+
 /* False: the receiver has enough to do; the deadline is set by when it will be looked at again. */
 bool pace_may_send(struct qp *qp, uint64_t now)
 {
 	struct requester *requester = qp->requester;
-	struct pace *pace = &requester->pace;
 
-	if (pace->missing >= PACE_GIVE_UP)
-		return true;
-	if (psn_into(requester->psn, pace->confirmed) < pace->window)
+	if (pace_has_room(qp))
 		return true;
 	if (requester->ack_deadline == NO_DEADLINE)
 		requester->ack_deadline = now + patience(qp);

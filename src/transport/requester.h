@@ -290,7 +290,8 @@ void retry_start_timer(struct qp *qp, uint64_t now);
 
 /* pace.c */
 void pace_start(struct qp *qp);
-void pace_toward(struct qp *qp, const struct send_wqe *wqe);
+void pace_toward(struct qp *qp, const union ibv_gid *gid, uint32_t qpn);
+bool pace_has_room(const struct qp *qp);
 bool pace_may_send(struct qp *qp, uint64_t now);
 bool pace_asks(const struct qp *qp);
 void pace_expire(struct qp *qp);
@@ -311,5 +312,9 @@ enum sent raw_send(struct qp *qp, const struct send_wqe *wqe, uint32_t *bytes);
 
 /* ud.c */
 enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, uint32_t *bytes);
+
+/* The headers of the next datagram, but for what its work request asks of the receiver. */
+void ud_head(const struct qp *qp, uint32_t qpn, uint32_t qkey, bool has_imm,
+	     struct wire_packet *wire);
 
 #endif

@@ -17,9 +17,15 @@ enum {
 	UDP_NUMBER = 17,
 };
 
-static uint32_t qkey_of(const struct qp *qp, const struct send_wqe *wqe)
+void ud_head(const struct qp *qp, uint32_t qpn, uint32_t qkey, bool has_imm,
+	     struct wire_packet *wire)
 {
-	return wqe->ud.qkey & QKEY_OWN ? qp->attr.qkey : wqe->ud.qkey;
+	uint8_t opcode = TRANSPORT_UD | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY);
+
+	wire->bth = bth_of(qp, opcode, qp->requester->psn);
+	wire->bth.dest_qp = qpn;
+	wire->bth.fecn = pace_asks(qp);
+	wire->deth = (struct deth){qkey & QKEY_OWN ? qp->attr.qkey : qkey, qp->number};
 }
 
 static enum sent fail(struct qp *qp, enum ibv_wc_status status, enum reason reason)
@@ -56,13 +62,9 @@ enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, ui
 			  (unsigned long long)wqe->length, qp->mtu);
 		return fail(qp, IBV_WC_LOC_LEN_ERR, REASON_DATAGRAM_TOO_LONG);
 	}
-	wire.bth =
-	    bth_of(qp, TRANSPORT_UD | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY), requester->psn);
-	wire.bth.dest_qp = wqe->ud.qpn;
-	wire.bth.fecn = pace_asks(qp);
+	ud_head(qp, wqe->ud.qpn, wqe->ud.qkey, has_imm, &wire);
 	wire.bth.solicited = wqe->flags & IBV_SEND_SOLICITED;
 	wire.payload_length = wqe->length;
-	wire.deth = (struct deth){qkey_of(qp, wqe), qp->number};
 	wire.imm = be32toh(wqe->imm_data);
 	to = packet_open(outbox, &wqe->ud.av, &wire);
 	if (!to)
