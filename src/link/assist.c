@@ -93,10 +93,10 @@ static bool is_halved(struct assist *assist, const struct reach_op *op, bool is_
 	struct halving *halving = &assist->halvings[op->is_read * 2 + (op->bytes >= LONGER)];
 
 	if (!halving_count(halving))
-		return halving->is_halved && is_tried;
+		return halving_is_halved(halving) && is_tried;
 	assist->timed = halving;
 	assist->timed_since = clock_ns();
-	return halving->is_halved;
+	return halving_is_halved(halving);
 }
 
 /* Whoever was called says when he is there, which may be long after his bell was rung. */

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/duel.h"
+
 enum {
 	HALVING_FIRST = 32,	/* copies before the first trial: the pages are new */
 	HALVING_SOONEST = 1024, /* from one to the next, */
@@ -19,16 +21,20 @@ enum {
 	HALVING_TIMES = 5, /* copies of each way */
 };
 
+enum halving_way { HALVING_IN_ONE, HALVING_HALVES };
+
 /* Zeroed at first. */
 struct halving {
-	bool is_halved;			 /* the present copy is to be */
-	bool pays;			 /* for all that is known */
-	bool is_running;		 /* the trial is */
+	struct duel duel;		 /* counts copies */
 	uint8_t copies;			 /* of it that are over */
-	uint32_t settled;		 /* copies since the last trial */
-	uint32_t interval;		 /* so many, and then comes the next; 0: the first */
 	uint32_t took[2][HALVING_TIMES]; /* ns for 64 KiB: in one, by halves */
 };
+
+/* Of the present copy. */
+static inline bool halving_is_halved(const struct halving *halving)
+{
+	return halving->duel.way == HALVING_HALVES;
+}
 
 /* A copy begins. True: halving_time() is to be told how long it took. */
 bool halving_count(struct halving *halving);

@@ -4,61 +4,58 @@
  */
 #include "link/lend_trial.h"
 
-enum { GAIN = 16 /* that part of the time has to be saved, or nothing changes */ };
+/* The first trial falls where all else begins as well, and either way may have waited for that: so
+ * the second comes soon. */
+static const struct duel_terms terms = {
+    .first = LEND_TRIAL_FIRST,
+    .again = LEND_TRIAL_AGAIN,
+    .soonest = LEND_TRIAL_SOONEST,
+    .latest = LEND_TRIAL_LATEST,
+};
 
 /* A stretch that took longer was the program's time, or the line's. */
 static const uint64_t IDLE_NS = 20000000;
 
-static bool is_other_better(const struct lend_trial *trial)
+bool lend_trial_count(struct lend_trial *lend, uint32_t bytes)
 {
-	uint64_t best = trial->least[trial->best];
-
-	return trial->least[!trial->best] < best - best / GAIN;
+	lend->bytes += bytes;
+	if (lend->duel.is_running)
+		return lend->bytes >= LEND_TRIAL_STRETCH;
+	if (!duel_begins(&lend->duel, &terms, bytes))
+		return false;
+	lend->stretches = 0;
+	lend->since = 0;
+	lend->least[WAY_LENT] = lend->least[WAY_COPIED] = 0;
+	return true;
 }
 
-/* The first trial falls where all else begins as well, and either way may have waited for that. */
-static void settle(struct lend_trial *trial, bool changes)
+static bool is_other_better(const struct lend_trial *lend)
 {
-	if (!trial->interval)
-		trial->interval = TRIAL_AGAIN;
-	else if (changes || trial->interval == TRIAL_AGAIN)
-		trial->interval = TRIAL_SOONEST;
-	else if (trial->interval < TRIAL_LATEST)
-		trial->interval *= 2;
-	if (changes)
-		trial->best = !trial->best;
-	trial->way = trial->best;
-	trial->is_running = false;
+	uint8_t best = lend->duel.best;
+
+	return duel_is_better(lend->least[!best], lend->least[best]);
 }
 
-static void begin(struct lend_trial *trial)
+static void end_stretch(struct lend_trial *lend, uint64_t took)
 {
-	trial->is_running = true;
-	trial->stretches = 0;
-	trial->least[WAY_LENT] = trial->least[WAY_COPIED] = 0;
-}
-
-static void end_stretch(struct lend_trial *trial, uint64_t took)
-{
-	uint64_t each = took * TRIAL_STRETCH / trial->bytes, *least = trial->least + trial->way;
+	uint64_t each = took * LEND_TRIAL_STRETCH / lend->bytes;
+	uint64_t *least = lend->least + lend->duel.way;
 
 	if (!*least || each < *least)
 		*least = each;
-	trial->way = !trial->way;
-	if (++trial->stretches == 2 * TRIAL_TIMES)
-		settle(trial, is_other_better(trial));
+	duel_turn(&lend->duel);
+	if (++lend->stretches == 2 * LEND_TRIAL_TIMES)
+		duel_end(&lend->duel, &terms, is_other_better(lend));
 }
 
-void lend_trial_time(struct lend_trial *trial, uint64_t now)
+void lend_trial_time(struct lend_trial *lend, uint64_t now)
 {
-	uint64_t took = now - trial->since;
+	uint64_t took = now - lend->since;
 
-	if (!trial->is_running)
-		begin(trial);
-	else if (took > IDLE_NS)
-		settle(trial, false);
-	else
-		end_stretch(trial, took);
-	trial->since = now;
-	trial->bytes = 0;
+	if (lend->since && took > IDLE_NS)
+		duel_end(&lend->duel, &terms, false);
+	else if (lend->since)
+		end_stretch(lend, took);
+	lend->since = now;
+	lend->bytes = 0;
 }

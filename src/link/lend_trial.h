@@ -12,39 +12,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/duel.h"
+
 enum {
-	TRIAL_FIRST = 8 << 20,	 /* bytes before the first: the pages are new */
-	TRIAL_STRETCH = 4 << 20, /* bytes at least */
-	TRIAL_TIMES = 3,	 /* stretches of each way */
+	LEND_TRIAL_FIRST = 8 << 20,   /* bytes before the first: the pages are new */
+	LEND_TRIAL_STRETCH = 4 << 20, /* bytes at least */
+	LEND_TRIAL_TIMES = 3,	      /* stretches of each way */
 };
 
-#define TRIAL_AGAIN   (64ull << 20)  /* bytes from the first to the second, */
-#define TRIAL_SOONEST (512ull << 20) /* from that one to the next, */
-#define TRIAL_LATEST  (8ull << 30)
+#define LEND_TRIAL_AGAIN   (64ull << 20)  /* bytes from the first to the second, */
+#define LEND_TRIAL_SOONEST (512ull << 20) /* from that one to the next, */
+#define LEND_TRIAL_LATEST  (8ull << 30)
 
 enum lend_way { WAY_LENT, WAY_COPIED };
 
 /* Zeroed at first. */
 struct lend_trial {
-	uint8_t way;	   /* of what leaves now */
-	uint8_t best;	   /* outside of trials */
-	uint8_t stretches; /* that are over, */
-	bool is_running;   /* the trial is */
-	uint64_t interval; /* bytes until the next one; 0: the first */
-	uint64_t bytes;	   /* of this stretch, or since the last trial */
-	uint64_t since;	   /* ns: it began */
+	struct duel duel;  /* counts bytes; the first way is to lend */
+	uint8_t stretches; /* of it that are over */
+	uint64_t bytes;	   /* of this stretch, while it is running */
+	uint64_t since;	   /* ns: it began; 0: the first is about to */
 	uint64_t least[2]; /* ns for a stretch each way; 0: none yet */
 };
 
-/* So many bytes have left by the present way. True: the time is wanted, by lend_trial_time(). */
-static inline bool lend_trial_count(struct lend_trial *trial, uint32_t bytes)
+/* What leaves now. */
+static inline bool lend_trial_lends(const struct lend_trial *lend)
 {
-	uint64_t first = trial->interval ? trial->interval : TRIAL_FIRST;
-
-	trial->bytes += bytes;
-	return trial->bytes >= (trial->is_running ? TRIAL_STRETCH : first);
+	return lend->duel.way == WAY_LENT;
 }
 
-void lend_trial_time(struct lend_trial *trial, uint64_t now);
+/* So many bytes have left by the present way. True: the time is wanted, by lend_trial_time(). */
+bool lend_trial_count(struct lend_trial *lend, uint32_t bytes);
+void lend_trial_time(struct lend_trial *lend, uint64_t now);
 
 #endif

@@ -181,7 +181,7 @@ bool udp_lender_stage(struct udp_link *link, const struct av *av, uint32_t dest_
 	if (!lender->ring)
 		return true;
 	to = borrower_of(av, dest_qp);
-	is_for_ring = is_same_borrower(&to, &lender->to) && lender->trial.way == WAY_LENT;
+	is_for_ring = is_same_borrower(&to, &lender->to) && lend_trial_lends(&lender->trial);
 	if (is_for_ring == lender->is_staging)
 		return true;
 	if (!udp_link_flush(link))
@@ -240,7 +240,8 @@ bool udp_lends(struct udp_link *link, const struct udp_run *run)
 
 	if (!can_be_lent(lender, run))
 		return false;
-	if (lender->ring && lender->trial.way == WAY_COPIED) { /* whoever it is: he needs no ring */
+	if (lender->ring &&
+	    !lend_trial_lends(&lender->trial)) { /* whoever it is: he needs no ring */
 		lender->tried += bytes;
 		return false;
 	}

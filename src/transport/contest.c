@@ -6,9 +6,15 @@
 #include "wire/psn.h"
 
 enum {
-	GAIN = 16,    /* that part of the time has to be saved, or nothing changes */
 	HOPELESS = 2, /* so many times as long, and the other way is given up */
 	UNIT = 1024,  /* PSNs */
+};
+
+static const struct duel_terms terms = {
+    .first = CONTEST_FIRST,
+    .again = CONTEST_SOONEST,
+    .soonest = CONTEST_SOONEST,
+    .latest = CONTEST_LATEST,
 };
 
 /* A window that took longer was the program's time, and no copies'. */
@@ -25,72 +31,54 @@ static void begin_window(struct contests *contests, uint32_t psn)
 	contests->from = psn;
 }
 
-static uint32_t median(const uint32_t took[CONTEST_TIMES])
-{
-	uint32_t a = took[0], b = took[1], c = took[2];
-
-	if (a > b) {
-		a = took[1];
-		b = took[0];
-	}
-	return c < a ? a : c > b ? b : c;
-}
-
-_Static_assert(CONTEST_TIMES == 3, "the median of three");
-
-static void settle(struct contest *contest, bool changes)
-{
-	if (changes)
-		contest->best = !contest->best;
-	if (changes || !contest->interval)
-		contest->interval = CONTEST_SOONEST;
-	else if (contest->interval < CONTEST_LATEST)
-		contest->interval *= 2;
-	contest->way = contest->best;
-	contest->settled = 0;
-	contest->state = CONTEST_SETTLED;
-}
-
 static bool is_other_better(const struct contest *contest)
 {
-	uint32_t best = median(contest->took[contest->best]);
+	uint8_t best = contest->duel.best;
 
-	return median(contest->took[!contest->best]) < best - best / GAIN;
+	return duel_is_better(duel_median(contest->took[!best], CONTEST_TIMES),
+			      duel_median(contest->took[best], CONTEST_TIMES));
 }
 
 /* After one window each. */
 static bool is_hopeless(const struct contest *contest)
 {
-	return contest->windows == 2 &&
-	       contest->took[!contest->best][0] / HOPELESS > contest->took[contest->best][0];
+	uint8_t best = contest->duel.best;
+
+	return contest->windows == 2 && contest->took[!best][0] / HOPELESS > contest->took[best][0];
+}
+
+/* Whether this part of the window is over. */
+static bool is_over(const struct contests *contests, uint8_t state, uint32_t una, uint32_t psn,
+		    uint32_t psns)
+{
+	switch (state) {
+	case CONTEST_CLEARING:
+		return una == psn || psn_compare(una, contests->from) >= 0;
+	case CONTEST_WARMING:
+		return psn_into(una, contests->from) >= CONTEST_WARM * psns;
+	default:
+		return psn_into(una, contests->from) >= CONTEST_WINDOW * psns;
+	}
 }
 
 static bool count(struct contests *contests, uint32_t una, uint32_t psn, uint32_t psns)
 {
 	struct contest *contest = present(contests);
 
-	switch (contest->state) {
-	case CONTEST_CLEARING:
-		return una == psn || psn_compare(una, contests->from) >= 0;
-	case CONTEST_WARMING:
-		return psn_into(una, contests->from) >= CONTEST_WARM * psns;
-	case CONTEST_TIMING:
-		return psn_into(una, contests->from) >= CONTEST_WINDOW * psns;
-	default:
-		contest->settled++;
-		if (contest->settled < (contest->interval ? contest->interval : CONTEST_FIRST))
-			return false;
+	if (contest->duel.is_running)
+		return is_over(contests, contest->state, una, psn, psns);
+	if (duel_begins(&contest->duel, &terms, 1)) {
 		contest->windows = 0;
 		begin_window(contests, psn);
-		return false;
 	}
+	return false;
 }
 
 /* Where most of a block were of the other kind, that one's contest goes on. */
 static void change_sides(struct contests *contests, uint32_t psn)
 {
 	contests->are_alone = !contests->are_alone;
-	if (present(contests)->state != CONTEST_SETTLED)
+	if (present(contests)->duel.is_running)
 		begin_window(contests, psn);
 }
 
@@ -116,21 +104,22 @@ bool contests_count(struct contests *contests, uint32_t una, uint32_t psn, uint3
 static void end_window(struct contests *contests, uint32_t una, uint32_t psn, uint64_t now)
 {
 	struct contest *contest = present(contests);
+	struct duel *duel = &contest->duel;
 	uint64_t took = now - contests->since;
 
 	if (took > IDLE_NS) {
-		settle(contest, false);
+		duel_end(duel, &terms, false);
 		return;
 	}
-	contest->took[contest->way][contest->windows / 2] =
+	contest->took[duel->way][contest->windows / 2] =
 	    (uint32_t)(took * UNIT / psn_into(una, contests->from));
 	contest->windows++;
 	if (is_hopeless(contest)) {
-		settle(contest, false);
+		duel_end(duel, &terms, false);
 	} else if (contest->windows == 2 * CONTEST_TIMES) {
-		settle(contest, is_other_better(contest));
+		duel_end(duel, &terms, is_other_better(contest));
 	} else {
-		contest->way = !contest->way;
+		duel_turn(duel);
 		begin_window(contests, psn);
 	}
 }

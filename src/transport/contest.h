@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/duel.h"
+
 enum {
 	CONTEST_BYTES = 32 << 10, /* of a message at least: shorter ones are records */
 	CONTEST_FIRST = 64,	  /* messages before the first: the ring's memory is new */
@@ -31,19 +33,17 @@ enum {
 
 enum contest_way { CONTEST_RECORDS, CONTEST_OFFERS };
 
+/* Of the window. */
 enum contest_state {
-	CONTEST_SETTLED,
 	CONTEST_CLEARING, /* what left by the other way is not all acknowledged */
 	CONTEST_WARMING,
 	CONTEST_TIMING,
 };
 
 struct contest {
-	uint8_t state, way;
-	uint8_t best;			 /* the way outside of contests */
+	struct duel duel;		 /* counts messages */
+	uint8_t state;			 /* while it is running */
 	uint8_t windows;		 /* that are over */
-	uint32_t settled;		 /* messages since the last contest */
-	uint32_t interval;		 /* so many, and then comes the next; 0: the first */
 	uint32_t took[2][CONTEST_TIMES]; /* ns each way; for 1024 PSNs */
 };
 
@@ -58,7 +58,7 @@ struct contests {
 
 static inline bool contests_want_offers(const struct contests *contests)
 {
-	return contests->of[contests->are_alone].way == CONTEST_OFFERS;
+	return contests->of[contests->are_alone].duel.way == CONTEST_OFFERS;
 }
 
 /*

@@ -633,7 +633,7 @@ static void choose_way(struct endpoint *end)
 	if (!end->world->weather.has_offers || !rng_chance(&end->world->host, 2000))
 		return;
 	for (int i = 0; i < 2; i++)
-		contests->of[i].way =
+		contests->of[i].duel.way =
 		    rng_below(&end->world->host, 2) ? CONTEST_OFFERS : CONTEST_RECORDS;
 }
 

@@ -381,7 +381,7 @@ static void what_is_middling_is_for_who_attends(void **state)
 static void what_is_middling_is_shared_where_that_pays(void **state)
 {
 	for (int i = 0; i < ASSIST_KINDS; i++)
-		assist.halvings[i] = (struct halving){.is_halved = true, .pays = true};
+		assist.halvings[i] = (struct halving){.duel = {HALVING_HALVES, HALVING_HALVES}};
 	for (uint32_t i = 0; i < HALVING_FIRST; i++) {
 		assist.alone *= i > 20;
 		transfer(i % 2, 0, 0, i % 4 < 2 ? 65536 : 150000, i);

@@ -13,8 +13,6 @@
 enum {
 	BYTES = 128 << 10,
 	US = 1000,
-	IN_ONE = 0,
-	BY_HALVES = 1,
 	A_TRIAL = 2 * HALVING_TIMES,
 };
 
@@ -30,17 +28,17 @@ static int set_up(void **state)
 
 static void take_time(uint64_t in_one, uint64_t by_halves)
 {
-	cost[IN_ONE] = in_one;
-	cost[BY_HALVES] = by_halves;
+	cost[HALVING_IN_ONE] = in_one;
+	cost[HALVING_HALVES] = by_halves;
 }
 
 static void copy_bytes(uint64_t bytes, uint64_t more)
 {
 	bool is_timed = halving_count(&halving);
 
-	copied[halving.is_halved]++;
+	copied[halving.duel.way]++;
 	if (is_timed)
-		halving_time(&halving, bytes, cost[halving.is_halved] * bytes / BYTES + more);
+		halving_time(&halving, bytes, cost[halving.duel.way] * bytes / BYTES + more);
 }
 
 static void copy(uint32_t count)
@@ -53,17 +51,17 @@ static void copy(uint32_t count)
 static void begin(void)
 {
 	copy(HALVING_FIRST + A_TRIAL);
-	assert_false(halving.is_running);
-	assert_int_equal(halving.interval, HALVING_SOONEST);
+	assert_false(halving.duel.is_running);
+	assert_int_equal(halving.duel.interval, HALVING_SOONEST);
 }
 
 static void what_is_faster_is_taken(void **state)
 {
 	take_time(10 * US, 8 * US);
 	begin();
-	assert_int_equal(copied[BY_HALVES], HALVING_TIMES);
+	assert_int_equal(copied[HALVING_HALVES], HALVING_TIMES);
 	copy(HALVING_SOONEST);
-	assert_int_equal(copied[BY_HALVES], HALVING_TIMES + HALVING_SOONEST);
+	assert_int_equal(copied[HALVING_HALVES], HALVING_TIMES + HALVING_SOONEST);
 }
 
 static void copies_are_one_where_that_is_faster(void **state)
@@ -71,21 +69,21 @@ static void copies_are_one_where_that_is_faster(void **state)
 	take_time(8 * US, 10 * US);
 	begin();
 	copy(HALVING_SOONEST);
-	assert_int_equal(copied[BY_HALVES], HALVING_TIMES);
-	assert_false(halving.pays);
+	assert_int_equal(copied[HALVING_HALVES], HALVING_TIMES);
+	assert_false(halving.duel.best);
 }
 
 static void nor_is_a_little_worth_a_change(void **state)
 {
 	take_time(100 * US, 97 * US);
 	begin();
-	assert_false(halving.pays);
+	assert_false(halving.duel.best);
 	take_time(100 * US, 90 * US);
 	copy(HALVING_SOONEST + A_TRIAL);
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 	take_time(97 * US, 100 * US);
 	copy(HALVING_SOONEST + A_TRIAL);
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 }
 
 /* Whoever had the core in one or two of them. */
@@ -95,13 +93,13 @@ static void one_that_was_disturbed_does_not_count(void **state)
 	copy(HALVING_FIRST);
 	for (int i = 0; i < A_TRIAL; i++)
 		copy_bytes(BYTES, i % HALVING_TIMES < 2 && i < HALVING_TIMES ? 4000 * US : 0);
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 	set_up(state);
 	take_time(8 * US, 10 * US);
 	copy(HALVING_FIRST);
 	for (int i = 0; i < A_TRIAL; i++)
 		copy_bytes(BYTES, i % HALVING_TIMES > 2 && i > HALVING_TIMES ? 4000 * US : 0);
-	assert_false(halving.pays);
+	assert_false(halving.duel.best);
 }
 
 /* As programs' messages are. */
@@ -112,28 +110,28 @@ static void lengths_may_differ(void **state)
 	take_time(10 * US, 8 * US);
 	for (int i = 0; i < HALVING_FIRST + A_TRIAL; i++)
 		copy_bytes(lengths[i % 3], 0);
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 }
 
 static void it_goes_back_when_that_has_changed(void **state)
 {
 	take_time(10 * US, 8 * US);
 	copy(200000);
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 	take_time(10 * US, 14 * US); /* nobody comes by now */
-	for (int i = 0; i < HALVING_LATEST + A_TRIAL && halving.pays; i++)
+	for (int i = 0; i < HALVING_LATEST + A_TRIAL && halving.duel.best; i++)
 		copy(1);
-	assert_false(halving.pays);
+	assert_false(halving.duel.best);
 	take_time(10 * US, 8 * US); /* and it looks again sooner, having been wrong */
 	copy(HALVING_SOONEST + A_TRIAL);
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 }
 
 static void trying_costs_little(void **state)
 {
 	take_time(8 * US, 10 * US);
 	copy(1000000);
-	assert_in_range(copied[BY_HALVES], HALVING_TIMES, 130);
+	assert_in_range(copied[HALVING_HALVES], HALVING_TIMES, 130);
 }
 
 /* That of a copy in another's midst, a clock that stood still. */
@@ -141,13 +139,13 @@ static void any_time_will_do(void **state)
 {
 	take_time(0, 0);
 	begin();
-	assert_false(halving.pays);
+	assert_false(halving.duel.best);
 	take_time(UINT64_C(1) << 60, 1);
 	for (int i = 0; i < HALVING_SOONEST + A_TRIAL; i++) {
 		if (halving_count(&halving))
-			halving_time(&halving, BYTES, cost[halving.is_halved]);
+			halving_time(&halving, BYTES, cost[halving.duel.way]);
 	}
-	assert_true(halving.pays);
+	assert_true(halving.duel.best);
 }
 
 int main(void)

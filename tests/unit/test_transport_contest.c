@@ -135,7 +135,7 @@ static void it_goes_back_when_that_has_changed(void **state)
 	send(200000);
 	assert_true(are_offered(1000));
 	take_time(3 * US, 4 * US);
-	for (int i = 0; i < CONTEST_LATEST + A_CONTEST && contests.of[0].best; i++)
+	for (int i = 0; i < CONTEST_LATEST + A_CONTEST && contests.of[0].duel.best; i++)
 		send(1);
 	send(MOST);
 	assert_false(are_offered(1000));
@@ -163,11 +163,19 @@ static void trying_costs_little(void **state)
 	assert_in_range(sent[CONTEST_OFFERS], CONTEST_WINDOW, 400);
 }
 
+static bool is_timed(int window)
+{
+	const struct contest *contest = &contests.of[0];
+
+	return contest->duel.is_running && contest->windows >= window &&
+	       contest->state == CONTEST_TIMING;
+}
+
 /* In one of the windows, of which each way has three in turn, somebody else has the core. */
 static void disturb(int window)
 {
 	set_up(NULL);
-	while (contests.of[0].windows < window || contests.of[0].state != CONTEST_TIMING)
+	while (!is_timed(window))
 		send(1);
 	now += 500 * US;
 	send(A_CONTEST);
@@ -230,14 +238,14 @@ static void one_that_turns_from_the_one_to_the_other_ends_its_contests(void **st
 		send(3 * CONTEST_BLOCK);
 	}
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(contests.of[i].best, CONTEST_OFFERS);
+		assert_int_equal(contests.of[i].duel.best, CONTEST_OFFERS);
 }
 
 /* Messages of other lengths take PSNs, too. */
 static void what_lies_between_two_does_not_stop_it(void **state)
 {
 	take_time(3 * US, 2 * US);
-	while (contests.of[0].state != CONTEST_CLEARING)
+	while (!contests.of[0].duel.is_running)
 		send(1);
 	while (under_way)
 		acknowledge();

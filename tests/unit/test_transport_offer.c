@@ -645,7 +645,7 @@ static void a_middling_one_goes_as_its_contest_has_it(void **state)
 	contests = &pair->a.qp->requester->contests;
 	pass(1, 65536);
 	pair_expect_trace(pair, "A express 1\nB ACK 64\n");
-	contests->of[0].way = contests->of[1].way = CONTEST_OFFERS;
+	contests->of[0].duel.way = contests->of[1].duel.way = CONTEST_OFFERS;
 	pair->trace[0] = '\0';
 	pass(2, 65536);
 	pass(3, CONTEST_BYTES);

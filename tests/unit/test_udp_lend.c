@@ -37,7 +37,7 @@ static void open_lender(struct pair *pair, const union ibv_gid *gid)
 {
 	stream_open(pair, gid, gid);
 	pair->av.lends = 1;
-	pair->a->lender.trial.interval = UINT64_MAX;
+	pair->a->lender.trial.duel.interval = UINT64_MAX;
 }
 
 static void stage_run(struct pair *pair, uint32_t qpn)
@@ -115,7 +115,7 @@ static void test_what_is_lent_arrives_over_ipv6(void **state)
 
 static void copy_now(struct pair *pair)
 {
-	pair->a->lender.trial.way = WAY_COPIED;
+	pair->a->lender.trial.duel.way = WAY_COPIED;
 }
 
 /* The ring waits, and is where it was. */
@@ -137,7 +137,7 @@ static void test_the_same_stream_is_copied_where_that_is_faster(void **state)
 	assert_false(lender->is_staging);
 	assert_ptr_equal(place(&pair), lender->plain);
 	assert_ptr_equal(lender->ring, ring);
-	pair.a->lender.trial.way = WAY_LENT;
+	pair.a->lender.trial.duel.way = WAY_LENT;
 	stage_run(&pair, DEST_QP);
 	assert_ptr_equal(place(&pair), at);
 	pass(&pair);
@@ -159,7 +159,7 @@ static void test_another_one_gets_the_ring_when_it_is_lent_again(void **state)
 	send_runs(&pair, OTHER_QP, 2 * UNTIL_LENT);
 	assert_true(lends_to(&pair, DEST_QP));
 	assert_ptr_equal(pair.a->lender.ring, ring);
-	pair.a->lender.trial.way = WAY_LENT;
+	pair.a->lender.trial.duel.way = WAY_LENT;
 	for (int i = 0; i < 2 * UNTIL_LENT && !lends_to(&pair, OTHER_QP); i += 2)
 		send_runs(&pair, OTHER_QP, 2);
 	assert_true(lends_to(&pair, OTHER_QP));
@@ -176,22 +176,22 @@ static void send_in_trial(struct pair *pair)
 /* Both ways by turns, and one of them afterwards. */
 static void test_a_trial_comes_by_itself(void **state)
 {
-	enum { TRIED_RUNS = 2 * TRIAL_TIMES * TRIAL_STRETCH / RUN_BYTES };
+	enum { TRIED_RUNS = 2 * LEND_TRIAL_TIMES * LEND_TRIAL_STRETCH / RUN_BYTES };
 	struct pair pair;
-	const struct lend_trial *trial;
+	const struct lend_trial *lend;
 
 	(void)state;
 	open_lender(&pair, &ipv4_a);
 	begin_to_lend(&pair);
 	pair.a->lender.trial = (struct lend_trial){0};
-	trial = &pair.a->lender.trial;
-	for (int i = 0; i < TRIAL_FIRST / RUN_BYTES + 4 && !trial->is_running; i += 2)
+	lend = &pair.a->lender.trial;
+	for (int i = 0; i < LEND_TRIAL_FIRST / RUN_BYTES + 4 && !lend->duel.is_running; i += 2)
 		send_runs(&pair, DEST_QP, 2);
-	assert_true(trial->is_running);
-	for (int i = 0; i < 2 * TRIED_RUNS && trial->is_running; i += 2)
+	assert_true(lend->duel.is_running);
+	for (int i = 0; i < 2 * TRIED_RUNS && lend->duel.is_running; i += 2)
 		send_in_trial(&pair);
-	assert_false(trial->is_running);
-	assert_true(trial->least[WAY_LENT] > 0 && trial->least[WAY_COPIED] > 0);
+	assert_false(lend->duel.is_running);
+	assert_true(lend->least[WAY_LENT] > 0 && lend->least[WAY_COPIED] > 0);
 	assert_int_equal(pair.a->counters.send_drops, 0);
 	assert_int_equal(pair.b->counters.bad_icrc, 0);
 	pair_close(&pair);
