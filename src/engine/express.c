@@ -441,25 +441,6 @@ WHOLE struct ibv_send_wr *express_send(struct lane *lane, struct seat *seat, str
 	return wr;
 }
 
-struct ibv_send_wr *express_send_unreliably(struct lane *lane, struct qp *qp,
-					    struct ibv_send_wr *wr, bool *needs_doorbell)
-{
-	/* whom the last of them goes to is all that is asked below */
-	bool is_to_several = qp->type == IBV_QPT_UD && wr->next;
-
-	*needs_doorbell = true;
-	if (!is_on(lane) || !lane_trylock(lane))
-		return wr;
-	lane->is_telling_later = true;
-	wr = unreliable_post(qp, wr, samehost_outbox(lane->samehost), lane->clock);
-	*needs_doorbell = wr || is_to_several || lane->ready ||
-			  !samehost_is_heard(lane->samehost) ||
-			  samehost_has_own_news(lane->samehost);
-	let_go(lane);
-	*needs_doorbell |= has_missed(lane);
-	return wr;
-}
-
 /* Of a channel all packets are one. */
 static void taken(struct qp *qp, const struct packet *packet, void *lane)
 {
@@ -497,29 +478,35 @@ static bool arrive(struct lane *lane, const struct packet *packet, struct cq_tak
 struct take {
 	struct lane *lane;
 	struct cq_taking *taking; /* NULL: all that comes is wanted */
+	bool is_unheard;	  /* a bell is to ring */
 };
 
 /* For who polls what finds no room in its array would be stored, and comes with its next poll. */
 static enum samehost_taken accept(const struct packet *packet, void *adapter, void *data)
 {
-	const struct take *take = data;
+	struct take *take = data;
 	struct lane *lane = take->lane;
-	struct glance glance = {(uint8_t)lane->index, lane->clock, taken, lane};
+	struct glance glance = {(uint8_t)lane->index, lane->clock, taken, lane,
+				samehost_outbox(lane->samehost)};
+	bool asks = !packet->is_express && bth_has_fecn(packet->bth);
 
 	if (!transport_glance(adapter, packet, &glance))
 		return SAMEHOST_LEFT;
+	if (asks)
+		take->is_unheard |= !samehost_is_heard(lane->samehost);
 	lane->unanswered += (uint32_t)(packet->length / UNANSWERED_BYTES);
 	return take->taking && cq_take_is_full(take->taking) ? SAMEHOST_ENOUGH : SAMEHOST_TAKEN;
 }
 
 APART WHOLE static unsigned int take(struct lane *lane, struct cq_taking *taking, bool *has_left)
 {
-	struct take take = {lane, taking};
+	struct take take = {lane, taking, false};
 	unsigned int count;
 
 	if (taking)
 		cq_take_share(taking);
 	count = samehost_glance(lane->samehost, accept, &take, has_left);
+	*has_left |= take.is_unheard;
 	lane->unanswered += count;
 	return count;
 }
@@ -550,6 +537,55 @@ APART WHOLE static unsigned int take_plain(struct lane *lane, struct cq_taking *
 	if (!cq_take_is_full(taking) && !samehost_is_empty(samehost))
 		count += take(lane, taking, has_left);
 	return count;
+}
+
+/* Only a program that polls comes again soon, for what is left for later. */
+static bool may_hear(const struct lane *lane)
+{
+	return atomic_load_explicit(&lane->has_poller, memory_order_relaxed) &&
+	       !samehost_is_empty(lane->samehost);
+}
+
+/* What its receiver has answered meanwhile. False if it needs a turn. */
+APART static bool hear(struct lane *lane)
+{
+	bool has_left;
+
+	take(lane, NULL, &has_left);
+	return catch_up(lane) && !has_left;
+}
+
+/* Posts as much as the pace allows, with what has come by then. */
+static struct ibv_send_wr *post_unreliably(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr,
+					   bool *is_done)
+{
+	struct outbox *outbox = samehost_outbox(lane->samehost);
+
+	*is_done = true;
+	wr = unreliable_post(qp, wr, outbox, lane->clock);
+	if (!unreliable_waits(qp) || !may_hear(lane))
+		return wr;
+	*is_done = hear(lane);
+	return wr ? unreliable_post(qp, wr, outbox, lane->clock) : NULL;
+}
+
+struct ibv_send_wr *express_send_unreliably(struct lane *lane, struct qp *qp,
+					    struct ibv_send_wr *wr, bool *needs_doorbell)
+{
+	/* whom the last of them goes to is all that is asked below */
+	bool is_to_several = qp->type == IBV_QPT_UD && wr->next, is_done;
+
+	*needs_doorbell = true;
+	if (!is_on(lane) || !lane_trylock(lane))
+		return wr;
+	lane->is_telling_later = true;
+	wr = post_unreliably(lane, qp, wr, &is_done);
+	*needs_doorbell = wr || !is_done || is_to_several || lane->ready ||
+			  !samehost_is_heard(lane->samehost) ||
+			  samehost_has_own_news(lane->samehost);
+	let_go(lane);
+	*needs_doorbell |= has_missed(lane);
+	return wr;
 }
 
 unsigned int express_look(struct lane *lane, bool *has_left)

@@ -424,6 +424,11 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 	return count;
 }
 
+static bool is_packet(enum ring_kind kind)
+{
+	return kind == RING_INLINE || kind == RING_BULK;
+}
+
 /* What is not accepted stays. Of several at a time the first is not claimed: one that comes alone
  * may have somebody wait for the answer, and to write in its line takes as long as its way here. */
 static unsigned int glance(struct channel *channel, samehost_accept accept, void *data,
@@ -442,10 +447,10 @@ static unsigned int glance(struct channel *channel, samehost_accept accept, void
 		if (kind == RING_NONE)
 			break;
 		*last = SAMEHOST_LEFT;
-		if (kind == RING_EXPRESS) {
+		if (kind == RING_EXPRESS || (is_packet(kind) && length >= BTH_BYTES)) {
 			channel->packet.bth = bytes;
 			channel->packet.length = length;
-			channel->packet.is_express = true;
+			channel->packet.is_express = kind == RING_EXPRESS;
 			if (count)
 				ring_claim(&channel->in, before);
 			*last = accept(&channel->packet, channel->owner, data);

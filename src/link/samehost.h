@@ -160,8 +160,8 @@ unsigned int samehost_receive(struct samehost *samehost, samehost_find find,
 			      samehost_deliver deliver, void *data);
 
 /*
- * The same for records of the express path that `accept` takes, as far as such come first in each
- * ring, a batch from each. Their number; *has_left: something is left that is for
+ * The same for records of the express path and packets that `accept` takes, as far as such come
+ * first in each ring, a batch from each. Their number; *has_left: something is left that is for
  * samehost_receive(). What comes meanwhile, or is more than a batch, is not: the next glance takes
  * that.
  */

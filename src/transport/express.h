@@ -210,8 +210,10 @@ struct express_arrival {
 };
 
 bool express_receives(const struct qp *qp);
+bool express_has_receives(const struct qp *qp); /* and may not have heard of its peer yet */
 bool express_find_receive(struct qp *qp, uint32_t length, struct express_receive *receive);
 void express_leave_receive(struct qp *qp, const struct express_receive *receive);
+void express_drop_receive(struct qp *qp); /* it is done */
 char *express_room_of(struct qp *qp, const struct recv_wqe *recv, uint32_t length);
 void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
 			      struct cq_taking *taking, uint64_t now);

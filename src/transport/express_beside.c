@@ -23,11 +23,16 @@ static enum ibv_qp_state state_of(const struct qp *qp)
 	return atomic_load_explicit(&qp->state, memory_order_relaxed);
 }
 
-bool express_receives(const struct qp *qp)
+bool express_has_receives(const struct qp *qp)
 {
 	return (state_of(qp) == IBV_QPS_RTS || state_of(qp) == IBV_QPS_RTR) &&
-	       qp->has_communicated && (!qp->srq || qp->srq->type == IBV_SRQT_BASIC) &&
-	       !qp->ledger && !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
+	       (!qp->srq || qp->srq->type == IBV_SRQT_BASIC) && !qp->ledger &&
+	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RECV);
+}
+
+bool express_receives(const struct qp *qp)
+{
+	return express_has_receives(qp) && qp->has_communicated;
 }
 
 /* Without work requests of the adapter's own, as tag matching makes. */
@@ -167,6 +172,14 @@ char *express_room_of(struct qp *qp, const struct recv_wqe *recv, uint32_t lengt
 			recv->sge[0].lkey, recv->sge[0].addr, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
+void express_drop_receive(struct qp *qp)
+{
+	if (qp->srq)
+		qp->responder->has_recv = false;
+	else
+		recv_queue_drop(&qp->rq);
+}
+
 void express_complete_receive(struct qp *qp, const struct express_arrival *arrival,
 			      struct cq_taking *taking, uint64_t now)
 {
@@ -174,10 +187,7 @@ void express_complete_receive(struct qp *qp, const struct express_arrival *arriv
 	struct completion completion;
 	struct ibv_wc *wc;
 
-	if (qp->srq)
-		responder->has_recv = false;
-	else
-		recv_queue_drop(&qp->rq);
+	express_drop_receive(qp);
 	responder->psn = psn_next(arrival->last);
 	responder->msn = (responder->msn + 1) & PSN_MASK;
 	responder->has_acknowledged = true;

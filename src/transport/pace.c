@@ -14,10 +14,10 @@
 #include "transport/requester.h"
 
 enum {
-	PACE_BYTES = 64 << 10,
 	PACE_PACKETS_MIN = 8,
 	PACE_PACKETS_MAX = 64,
-	PACE_GIVE_UP = 3, /* answers missing in a row */
+	PACE_BYTES = 1024, /* a packet; of longer ones there may be fewer, so 64 KiB in all */
+	PACE_GIVE_UP = 3,  /* answers missing in a row */
 };
 
 /* How long an answer may take: the receiver may have to wait for a processor first. */
@@ -35,15 +35,10 @@ static uint64_t patience(const struct qp *qp)
 
 void pace_start(struct qp *qp)
 {
-	struct requester *requester = qp->requester;
-	uint32_t packets = qp->mtu ? PACE_BYTES / qp->mtu : PACE_PACKETS_MIN;
+	uint32_t psn = qp->requester->psn;
 
-	if (packets < PACE_PACKETS_MIN)
-		packets = PACE_PACKETS_MIN;
-	if (packets > PACE_PACKETS_MAX)
-		packets = PACE_PACKETS_MAX;
-	requester->pace =
-	    (struct pace){.window = packets, .max = packets, .confirmed = requester->psn};
+	qp->requester->pace =
+	    (struct pace){.window = PACE_PACKETS_MAX, .confirmed = psn, .asked = psn};
 }
 
 static int find_silent(const struct pace *pace)
@@ -64,27 +59,57 @@ void pace_toward(struct qp *qp, const union ibv_gid *gid, uint32_t qpn)
 		return;
 	pace->gid = *gid;
 	pace->qpn = qpn;
-	pace->window = pace->max;
-	pace->confirmed = requester->psn;
+	pace->window = PACE_PACKETS_MAX;
+	pace->confirmed = pace->asked = requester->psn;
 	pace->has_answered = false;
 	pace->missing = gid_is_multicast(gid) || find_silent(pace) >= 0 ? PACE_GIVE_UP : 0;
 	requester->ack_deadline = NO_DEADLINE;
 }
 
-bool pace_has_room(const struct qp *qp)
+uint32_t pace_bytes(const struct qp *qp, const struct send_wqe *wqe)
 {
-	const struct pace *pace = &qp->requester->pace;
+	return wqe->length < qp->mtu ? (uint32_t)wqe->length : (uint32_t)qp->mtu;
+}
 
-	return pace->missing >= PACE_GIVE_UP ||
-	       psn_into(qp->requester->psn, pace->confirmed) < pace->window;
+/* Of so long packets that many may be without an answer. */
+static uint32_t limit_of(const struct pace *pace, uint32_t bytes)
+{
+	uint32_t packets = bytes > PACE_BYTES ? pace->window * PACE_BYTES / bytes : pace->window;
+
+	return packets > PACE_PACKETS_MIN ? packets : PACE_PACKETS_MIN;
+}
+
+static uint32_t unanswered(const struct requester *requester)
+{
+	return psn_into(requester->psn, requester->pace.confirmed);
+}
+
+/* One of those that have left. */
+static bool has_asked(const struct requester *requester)
+{
+	const struct pace *pace = &requester->pace;
+	uint32_t asked = psn_into(pace->asked, pace->confirmed);
+
+	return asked && asked <= unanswered(requester);
+}
+
+/* A long one behind short ones may be too much for what they asked, and asks itself then. */
+bool pace_has_room(const struct qp *qp, uint32_t bytes)
+{
+	const struct requester *requester = qp->requester;
+	const struct pace *pace = &requester->pace;
+	uint32_t packets = unanswered(requester);
+
+	return pace->missing >= PACE_GIVE_UP || packets < limit_of(pace, bytes) ||
+	       (packets < pace->window && !has_asked(requester));
 }
 
 /* False: the receiver has enough to do; the deadline is set by when it will be looked at again. */
-bool pace_may_send(struct qp *qp, uint64_t now)
+bool pace_may_send(struct qp *qp, uint32_t bytes, uint64_t now)
 {
 	struct requester *requester = qp->requester;
 
-	if (pace_has_room(qp))
+	if (pace_has_room(qp, bytes))
 		return true;
 	if (requester->ack_deadline == NO_DEADLINE)
 		requester->ack_deadline = now + patience(qp);
@@ -92,13 +117,16 @@ bool pace_may_send(struct qp *qp, uint64_t now)
 }
 
 /* Whether the next packet asks: twice in a window. */
-bool pace_asks(const struct qp *qp)
+bool pace_asks(struct qp *qp, uint32_t bytes)
 {
-	const struct requester *requester = qp->requester;
+	struct requester *requester = qp->requester;
+	struct pace *pace = &requester->pace;
+	uint32_t limit = limit_of(pace, bytes), packets = unanswered(requester) + 1;
+	bool asks = packets % (limit / 2) == 0 || (packets >= limit && !has_asked(requester));
 
-	return (psn_into(requester->psn, requester->pace.confirmed) + 1) %
-		   (requester->pace.window / 2) ==
-	       0;
+	if (asks)
+		pace->asked = psn_next(requester->psn);
+	return asks;
 }
 
 /* No answer: what was sent is over, one way or another. */
@@ -108,7 +136,7 @@ void pace_expire(struct qp *qp)
 	struct pace *pace = &requester->pace;
 
 	requester->ack_deadline = NO_DEADLINE;
-	pace->confirmed = requester->psn;
+	pace->confirmed = pace->asked = requester->psn;
 	if (pace->window > PACE_PACKETS_MIN)
 		pace->window /= 2;
 	if (pace->missing < PACE_GIVE_UP && ++pace->missing == PACE_GIVE_UP && pace->qpn)
@@ -130,33 +158,37 @@ void pace_confirm(struct qp *qp, uint32_t psn)
 	pace->confirmed = psn_next(psn);
 	pace->has_answered = true;
 	pace->missing = 0;
-	if (pace->window < pace->max)
+	if (pace->window < PACE_PACKETS_MAX)
 		pace->window++;
 	requester->ack_deadline = NO_DEADLINE;
-	qp->adapter->host->schedule(qp->adapter, qp);
+	if (transport_waits(qp))
+		qp->adapter->host->schedule(qp->adapter, qp);
+}
+
+struct av pace_answer_av(const struct qp *qp, const struct packet *packet)
+{
+	if (qp->type != IBV_QPT_UD)
+		return qp->av;
+	return (struct av){.dgid = packet->sgid,
+			   .sgid = packet->dgid,
+			   .traffic_class = packet->traffic_class,
+			   .hop_limit = 64};
 }
 
 /* The answer to a packet with FECN. If there is no room for it the sender waits a little longer. */
-void pace_answer(struct qp *qp, const struct packet *packet, const struct wire_packet *asked,
+void pace_answer(struct qp *qp, const struct packet *packet, uint32_t psn, uint32_t src_qp,
 		 struct outbox *outbox)
 {
-	bool is_datagram = qp->type == IBV_QPT_UD;
+	struct av av = pace_answer_av(qp, packet);
 	struct wire_packet wire;
-	struct av av = qp->av;
 	uint8_t *payload;
 
-	if (is_datagram) {
-		if (gid_is_multicast(&packet->dgid))
-			return;
-		av = (struct av){.dgid = packet->sgid,
-				 .sgid = packet->dgid,
-				 .traffic_class = packet->traffic_class,
-				 .hop_limit = 64};
-	}
-	wire.bth = bth_of(qp, OPCODE_CNP, asked->bth.psn);
+	if (gid_is_multicast(&packet->dgid))
+		return;
+	wire.bth = bth_of(qp, OPCODE_CNP, psn);
 	wire.bth.becn = true;
-	if (is_datagram)
-		wire.bth.dest_qp = asked->deth.src_qp;
+	if (qp->type == IBV_QPT_UD)
+		wire.bth.dest_qp = src_qp;
 	wire.payload_length = CNP_PAYLOAD_BYTES;
 	payload = packet_open(outbox, &av, &wire);
 	if (!payload)

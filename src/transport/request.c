@@ -193,11 +193,11 @@ static enum sent send_payload(struct qp *qp, const struct send_wqe *wqe, bool as
 	wire.bth.ack_req = asks;
 	wire.bth.solicited = is_last && (wqe->flags & IBV_SEND_SOLICITED) &&
 			     (opcode_get(wire.bth.opcode)->flags & OPF_RECV);
+	wire.payload_length = is_last ? wqe->length - offset : qp->mtu;
 	if (qp->type == IBV_QPT_UC)
-		wire.bth.fecn = pace_asks(qp);
+		wire.bth.fecn = pace_asks(qp, wire.payload_length);
 	else if (asks)
 		recovery_ask(requester, &wire.bth);
-	wire.payload_length = is_last ? wqe->length - offset : qp->mtu;
 	wire.reth = (struct reth){wqe->remote_addr, wqe->rkey, wqe->length};
 	wire.imm = be32toh(wqe->imm_data);
 	wire.ieth = wqe->invalidate_rkey;

@@ -406,7 +406,7 @@ static enum sent send_unreliably(struct qp *qp, struct send_wqe *wqe, struct out
 
 	if (qp->type == IBV_QPT_UD)
 		pace_toward(qp, &wqe->ud.av.dgid, wqe->ud.qpn);
-	if (!pace_may_send(qp, now))
+	if (!pace_may_send(qp, pace_bytes(qp, wqe), now))
 		return SENT_WAIT;
 	sent = qp->type == IBV_QPT_UD ? ud_send(qp, wqe, outbox, bytes)
 				      : request_send(qp, wqe, false, outbox, bytes);

@@ -46,9 +46,10 @@ enum wqe_flight {
 enum { PACE_SILENT = 4 };
 
 struct pace {
-	uint32_t window, max; /* packets */
-	uint32_t confirmed;   /* PSN; what lies before it was taken in, or is lost */
-	uint8_t missing;      /* answers in a row that did not come */
+	uint32_t window;    /* packets, of those that are short */
+	uint32_t confirmed; /* PSN; what lies before it was taken in, or is lost */
+	uint32_t asked;	    /* PSN behind the last that asked, if it has left */
+	uint8_t missing;    /* answers in a row that did not come */
 	bool has_answered;
 
 	/* UD: the receiver that all this is about, and those that never answered */
@@ -291,13 +292,15 @@ void retry_start_timer(struct qp *qp, uint64_t now);
 /* pace.c */
 void pace_start(struct qp *qp);
 void pace_toward(struct qp *qp, const union ibv_gid *gid, uint32_t qpn);
-bool pace_has_room(const struct qp *qp);
-bool pace_may_send(struct qp *qp, uint64_t now);
-bool pace_asks(const struct qp *qp);
+uint32_t pace_bytes(const struct qp *qp, const struct send_wqe *wqe); /* of its packets, at most */
+bool pace_has_room(const struct qp *qp, uint32_t bytes);
+bool pace_may_send(struct qp *qp, uint32_t bytes, uint64_t now);
+bool pace_asks(struct qp *qp, uint32_t bytes);
 void pace_expire(struct qp *qp);
 void pace_confirm(struct qp *qp, uint32_t psn);
-void pace_answer(struct qp *qp, const struct packet *packet, const struct wire_packet *asked,
+void pace_answer(struct qp *qp, const struct packet *packet, uint32_t psn, uint32_t src_qp,
 		 struct outbox *outbox);
+struct av pace_answer_av(const struct qp *qp, const struct packet *packet);
 
 /* congestion.c: of RC. A packet that came marked; a notification that one of ours did. */
 bool congestion_is_marked(const struct packet *packet);
@@ -314,7 +317,7 @@ enum sent raw_send(struct qp *qp, const struct send_wqe *wqe, uint32_t *bytes);
 enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, uint32_t *bytes);
 
 /* The headers of the next datagram, but for what its work request asks of the receiver. */
-void ud_head(const struct qp *qp, uint32_t qpn, uint32_t qkey, bool has_imm,
+void ud_head(struct qp *qp, uint32_t qpn, uint32_t qkey, bool has_imm, uint32_t length,
 	     struct wire_packet *wire);
 
 #endif

@@ -272,4 +272,9 @@ uint32_t burst_respond(struct qp *qp, struct response_job *job, uint32_t most,
 void uc_receive(struct arrival *arrival);
 void ud_receive(struct arrival *arrival);
 
+/* ud.c: the GRH_BYTES that a datagram has before its payload, and what its completion says of them
+ */
+void ud_network_header(const struct packet *packet, uint8_t *area);
+uint8_t ud_packet_type(const struct packet *packet);
+
 #endif

@@ -17,6 +17,7 @@
 #include "transport/reach.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "transport/unreliable.h"
 #include "wire/mtu.h"
 
 /* Rendezvous that wait for the send queue. False without memory. */
@@ -184,7 +185,7 @@ static void receive(struct qp *qp, const struct packet *packet, const struct wir
 	else
 		responder_receive(&arrival, outbox);
 	if (wire->bth.fecn && !qp_is_reliable(qp))
-		pace_answer(qp, packet, wire, outbox);
+		pace_answer(qp, packet, wire->bth.psn, wire->deth.src_qp, outbox);
 }
 
 bool transport_owes(const struct qp *qp)
@@ -336,6 +337,8 @@ APART WHOLE bool transport_glance(struct adapter *adapter, const struct packet *
 	struct qp *qp;
 	struct express head = {0};
 
+	if (!packet->is_express)
+		return unreliable_take(adapter, packet, cq_take_own(), glance->now, glance->outbox);
 	qp = transport_find_express(adapter, packet, glance->lane, &head);
 	if (!qp)
 		return express_flags(&head) & EXPRESS_MANY &&
@@ -455,6 +458,8 @@ static struct qp *receive_alone(struct adapter *adapter, const struct packet *pa
 {
 	struct qp *qp = plain_take(adapter, packet, now);
 
+	if (!qp)
+		qp = unreliable_take(adapter, packet, NULL, now, outbox);
 	return qp ? qp : receive_single(adapter, packet, now, outbox);
 }
 

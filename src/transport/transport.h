@@ -166,6 +166,8 @@ struct glance {
 	uint64_t now;
 	void (*taken)(struct qp *qp, const struct packet *packet, void *data);
 	void *data;
+	struct outbox *outbox; /* of answers to packets: whether who gets them is to be woken is the
+				  host's to find out */
 };
 
 bool transport_glance(struct adapter *adapter, const struct packet *packet,

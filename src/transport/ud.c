@@ -17,14 +17,15 @@ enum {
 	UDP_NUMBER = 17,
 };
 
-void ud_head(const struct qp *qp, uint32_t qpn, uint32_t qkey, bool has_imm,
+void ud_head(struct qp *qp, uint32_t qpn, uint32_t qkey, bool has_imm, uint32_t length,
 	     struct wire_packet *wire)
 {
 	uint8_t opcode = TRANSPORT_UD | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY);
 
 	wire->bth = bth_of(qp, opcode, qp->requester->psn);
 	wire->bth.dest_qp = qpn;
-	wire->bth.fecn = pace_asks(qp);
+	wire->bth.fecn = pace_asks(qp, length);
+	wire->payload_length = length;
 	wire->deth = (struct deth){qkey & QKEY_OWN ? qp->attr.qkey : qkey, qp->number};
 }
 
@@ -62,9 +63,8 @@ enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, ui
 			  (unsigned long long)wqe->length, qp->mtu);
 		return fail(qp, IBV_WC_LOC_LEN_ERR, REASON_DATAGRAM_TOO_LONG);
 	}
-	ud_head(qp, wqe->ud.qpn, wqe->ud.qkey, has_imm, &wire);
+	ud_head(qp, wqe->ud.qpn, wqe->ud.qkey, has_imm, wqe->length, &wire);
 	wire.bth.solicited = wqe->flags & IBV_SEND_SOLICITED;
-	wire.payload_length = wqe->length;
 	wire.imm = be32toh(wqe->imm_data);
 	to = packet_open(outbox, &wqe->ud.av, &wire);
 	if (!to)
@@ -79,7 +79,7 @@ enum sent ud_send(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox, ui
 }
 
 /* What stood before the UDP header, as far as the program may look at it. */
-static void network_header(const struct packet *packet, uint8_t *area)
+void ud_network_header(const struct packet *packet, uint8_t *area)
 {
 	size_t udp_length = UDP_HEADER + packet->length + ICRC_BYTES;
 	struct grh grh = {
@@ -134,7 +134,7 @@ static enum verdict scatter(struct arrival *arrival)
 	uint8_t area[GRH_BYTES];
 	enum reason reason;
 
-	network_header(arrival->packet, area);
+	ud_network_header(arrival->packet, area);
 	reason = payload_scatter(&list, &responder->scatter, 0, area, sizeof(area));
 	if (!reason)
 		reason = payload_scatter(&list, &responder->scatter, sizeof(area),
@@ -151,9 +151,9 @@ static enum verdict scatter(struct arrival *arrival)
  * open where; ConnectX does it in the service level, which RoCE does not carry: 8 for UDP, with 2
  * for IPv4 or 1 for IPv6. UCX reads it there.
  */
-static uint8_t packet_type(const struct arrival *arrival)
+uint8_t ud_packet_type(const struct packet *packet)
 {
-	return gid_is_ipv4(&arrival->packet->sgid) ? 8 | 2 : 8 | 1;
+	return gid_is_ipv4(&packet->sgid) ? 8 | 2 : 8 | 1;
 }
 
 static void complete(struct arrival *arrival)
@@ -165,7 +165,7 @@ static void complete(struct arrival *arrival)
 	    .byte_len = GRH_BYTES + wire->payload_length,
 	    .src_qp = wire->deth.src_qp,
 	    .wc_flags = IBV_WC_GRH,
-	    .sl = packet_type(arrival),
+	    .sl = ud_packet_type(arrival->packet),
 	    .pkey_index = arrival->qp->attr.pkey_index,
 	};
 

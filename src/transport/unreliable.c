@@ -37,22 +37,21 @@ static bool can_complete(const struct qp *qp, const struct ibv_send_wr *wr)
 	return !is_told || cq_has_room(qp->send_cq, 1);
 }
 
-static struct wire_packet packet_of(const struct qp *qp, const struct ibv_send_wr *wr,
-				    uint32_t length)
+static struct wire_packet packet_of(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	bool has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
 	struct wire_packet wire;
 
 	if (qp->type == IBV_QPT_UD) {
-		ud_head(qp, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, has_imm, &wire);
+		ud_head(qp, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey, has_imm, length, &wire);
 	} else {
 		wire.bth = bth_of(qp, TRANSPORT_UC | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
 				  qp->requester->psn);
-		wire.bth.fecn = pace_asks(qp);
+		wire.bth.fecn = pace_asks(qp, length);
+		wire.payload_length = length;
 	}
 	wire.bth.solicited = wr->send_flags & IBV_SEND_SOLICITED;
 	wire.imm = be32toh(wr->imm_data);
-	wire.payload_length = length;
 	return wire;
 }
 
@@ -82,7 +81,7 @@ static bool post(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 		return false;
 	if (is_datagram)
 		pace_toward(qp, &av.dgid, qpn);
-	if (!pace_has_room(qp) || !send(qp, wr, &av, length, outbox))
+	if (!pace_has_room(qp, length) || !send(qp, wr, &av, length, outbox))
 		return false;
 	express_retire(qp, wr, IBV_WC_SEND, length, now);
 	return true;
@@ -90,10 +89,11 @@ static bool post(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 
 /* A turn has found that the receiver has enough to do. There will be another one when that has
  * answered, or has not for too long. */
-static bool waits(const struct qp *qp)
+static bool is_waiting(const struct qp *qp)
 {
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       qp->requester->ack_deadline != NO_DEADLINE && !pace_has_room(qp);
+	       qp->requester->ack_deadline != NO_DEADLINE &&
+	       !pace_has_room(qp, pace_bytes(qp, sq_wqe(&qp->sq, qp->requester->current)));
 }
 
 /* Behind what waits it waits as well. */
@@ -111,6 +111,11 @@ static bool queue(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 	return true;
 }
 
+bool unreliable_waits(const struct qp *qp)
+{
+	return qp->requester->ack_deadline != NO_DEADLINE || !pace_has_room(qp, 0);
+}
+
 WHOLE struct ibv_send_wr *unreliable_post(struct qp *qp, struct ibv_send_wr *wr,
 					  struct outbox *outbox, uint64_t now)
 {
@@ -120,7 +125,7 @@ WHOLE struct ibv_send_wr *unreliable_post(struct qp *qp, struct ibv_send_wr *wr,
 		return wr;
 	for (; wr && is_fit(qp, wr, &length); wr = wr->next)
 		if (is_open(qp) ? !post(qp, wr, length, outbox, now)
-				: !waits(qp) || !queue(qp, wr, length))
+				: !is_waiting(qp) || !queue(qp, wr, length))
 			break;
 	sq_commit(qp);
 	return wr;

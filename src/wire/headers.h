@@ -101,6 +101,11 @@ static inline uint32_t bth_psn(const uint8_t *p)
 	return get_be24(p + 9);
 }
 
+static inline bool bth_has_fecn(const uint8_t *p)
+{
+	return p[4] & 0x80;
+}
+
 static inline void bth_set_psn(uint8_t *p, uint32_t psn)
 {
 	put_be24(p + 9, psn);

@@ -91,6 +91,16 @@ static void send(uint32_t neighbour, uint8_t what)
 	assert_true(send_long(neighbour, what, 24));
 }
 
+static void send_packet(uint32_t neighbour, uint8_t what)
+{
+	struct outbox *outbox = samehost_outbox(world.theirs[neighbour]);
+	uint8_t *packet = outbox->reserve(outbox, &world.av, OUR_SLOT << QPN_SLOT_SHIFT, 24);
+
+	assert_non_null(packet);
+	memset(packet, what, 24);
+	outbox->commit(outbox, 24);
+}
+
 static unsigned int glance(unsigned int room, bool *has_left)
 {
 	world.count = 0;
@@ -135,6 +145,33 @@ static void a_glance_takes_what_all_have_sent(void **state)
 	assert_memory_equal(world.taken, ((uint8_t[]){1, 2, 3, 4}), 4);
 	assert_int_equal(glance(64, &has_left), 0);
 	assert_false(has_left);
+}
+
+static bool were_packets[4];
+static uint32_t asked;
+
+static enum samehost_taken accept_either(const struct packet *packet, void *to, void *data)
+{
+	were_packets[asked++] = !packet->is_express;
+	return accept(packet, to, data);
+}
+
+/* Who accepts says which of them. */
+static void packets_are_offered_as_well(void **state)
+{
+	bool has_left;
+
+	send(0, 1);
+	send_packet(0, 2);
+	send(0, 3);
+	send_packet(0, 0);
+	world.count = asked = 0;
+	world.room = 64;
+	assert_int_equal(samehost_glance(world.ours, accept_either, NULL, &has_left), 3);
+	assert_true(has_left);
+	assert_memory_equal(world.taken, ((uint8_t[]){1, 2, 3}), 3);
+	assert_memory_equal(were_packets, ((bool[]){false, true, false, true}), asked);
+	assert_int_equal(asked, 4);
 }
 
 static void who_has_enough_leaves_the_rest_to_the_next_glance(void **state)
@@ -372,6 +409,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(a_glance_takes_what_all_have_sent),
+	    TEST(packets_are_offered_as_well),
 	    TEST(who_has_enough_leaves_the_rest_to_the_next_glance),
 	    TEST(who_sent_last_is_looked_at_first),
 	    TEST(what_is_not_taken_stays_and_keeps_nobody_else_s_back),

@@ -275,26 +275,69 @@ static void a_datagram_without_receive_is_lost(void **state)
 	pair_free(pair);
 }
 
+/* So many, and no more than it may be ahead. */
+static int send_until_it_waits(struct pair *pair, uint32_t qpn, uint32_t length)
+{
+	int count = 0;
+
+	while (transport_deadline(pair->a.qp) == NO_DEADLINE && count < 70)
+		send_datagram_to(&pair->a, &pair->b, qpn, count++, length, 0x11111111);
+	return count;
+}
+
 /* Who has never answered is known when its turn comes again, after datagrams to another. */
 static void a_silent_receiver_is_waited_for_once(void **state)
 {
 	struct pair *pair = set_up(IBV_QPT_UD);
 	uint32_t silent = pair->b.qp->number ^ 1;
-	int wr_id = 0, waits = 0;
+	int waits = 0;
 
-	while (transport_deadline(pair->a.qp) == NO_DEADLINE && wr_id < 200)
-		send_datagram_to(&pair->a, &pair->b, silent, wr_id++, 10, 0x11111111);
-	assert_in_range(wr_id, 8, 65);
+	assert_int_equal(send_until_it_waits(pair, silent, 10), 65);
 	while (pair_wait(pair)) {
 		waits++;
-		for (int i = 0; i < 16; i++)
-			send_datagram_to(&pair->a, &pair->b, silent, wr_id++, 10, 0x11111111);
+		send_until_it_waits(pair, silent, 10);
 	}
 	assert_int_equal(waits, 3);
-	send_datagram(&pair->a, &pair->b, wr_id++, 10, 0x11111111);
-	for (int i = 0; i < 20; i++)
-		send_datagram_to(&pair->a, &pair->b, silent, wr_id++, 10, 0x11111111);
+	send_datagram(&pair->a, &pair->b, 1, 10, 0x11111111);
+	assert_int_equal(send_until_it_waits(pair, silent, 10), 70);
 	assert_false(pair_wait(pair));
+	pair_free(pair);
+}
+
+/* 64 KiB, and 64 of them. */
+static void long_ones_may_be_fewer_ahead(void **state)
+{
+	static const struct {
+		uint32_t length;
+		int count;
+	} each[] = {{0, 65}, {1024, 65}, {1025, 64}, {2048, 33}, {4096, 17}};
+
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		struct pair *pair = set_up(IBV_QPT_UD);
+
+		assert_int_equal(send_until_it_waits(pair, pair->b.qp->number ^ 1, each[i].length),
+				 each[i].count);
+		pair_free(pair);
+	}
+}
+
+/* Of the short ones before it none has asked; so it does, and what is behind it waits. */
+static void a_long_one_behind_short_ones_asks(void **state)
+{
+	struct pair *pair = set_up(IBV_QPT_UD);
+	uint32_t to = pair->b.qp->number;
+
+	for (int i = 0; i < 30; i++)
+		send_datagram_to(&pair->a, &pair->b, to, i, 8, 0x11111111);
+	assert_null(strstr(pair->trace, "CNP"));
+	send_datagram_to(&pair->a, &pair->b, to, 30, 4096, 0x11111111);
+	assert_non_null(strstr(pair->trace, "CNP"));
+	assert_int_equal(transport_deadline(pair->a.qp), NO_DEADLINE);
+	for (int i = 0; i < 200; i++) { /* in any order */
+		send_datagram_to(&pair->a, &pair->b, to, i, i % 3 ? 1500 : i % 50, 0x11111111);
+		side_expect(&pair->a, i < 31 ? i : i - 31, IBV_WC_SUCCESS);
+		assert_int_equal(transport_deadline(pair->a.qp), NO_DEADLINE);
+	}
 	pair_free(pair);
 }
 
@@ -371,6 +414,8 @@ int main(void)
 	    cmocka_unit_test(a_uc_message_too_long_for_the_receive_is_its_error),
 	    cmocka_unit_test(a_receiver_of_ours_sets_the_pace),
 	    cmocka_unit_test(a_silent_receiver_is_waited_for_once),
+	    cmocka_unit_test(long_ones_may_be_fewer_ahead),
+	    cmocka_unit_test(a_long_one_behind_short_ones_asks),
 	    cmocka_unit_test(one_that_answers_no_notification_is_waited_for_three_times),
 	    cmocka_unit_test(a_datagram_stands_behind_its_network_header),
 	    cmocka_unit_test(the_high_bit_of_the_qkey_means_the_own_one),

@@ -58,7 +58,7 @@ static inline void serve_qps(struct contact *own)
 	}
 }
 
-static char *pages(size_t length)
+static inline char *pages(size_t length)
 {
 	char *memory =
 	    mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
