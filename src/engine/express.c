@@ -580,6 +580,8 @@ struct ibv_send_wr *express_send_unreliably(struct lane *lane, struct qp *qp,
 		return wr;
 	lane->is_telling_later = true;
 	wr = post_unreliably(lane, qp, wr, &is_done);
+	if (wr && !wr->next && is_done && plain_send_unreliably(lane, qp, wr))
+		wr = NULL;
 	*needs_doorbell = wr || !is_done || is_to_several || lane->ready ||
 			  !samehost_is_heard(lane->samehost) ||
 			  samehost_has_own_news(lane->samehost);

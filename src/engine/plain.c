@@ -13,6 +13,7 @@
 #include "link/udp.h"
 #include "transport/plain.h"
 #include "transport/transport.h"
+#include "transport/unreliable.h"
 
 /* No other QP is to have its turn first, and nothing waits for room. */
 static bool is_free(const struct lane *lane, const struct seat *seat)
@@ -35,21 +36,31 @@ static void unready(struct lane *lane, struct seat *seat)
 		lane_make_ready(lane, seat);
 }
 
-/* The peer waits for it: all else has time until it has left, the clock too. */
-static void leave(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
+static uint64_t flush(struct lane *lane)
 {
-	uint64_t now;
-
 	lane_flush(lane, lane->clock);
-	now = lane_now();
-	plain_sent(seat->qp, wr, now);
-	unready(lane, seat);
-	lane_retime(lane, seat->qp);
+	return lane_now();
+}
+
+/* As a doorbell is. */
+static void was_seen(struct lane *lane, uint64_t now)
+{
 	lane->clock = now;
-	lane->is_answering_later = false;
 	lane_count(&lane->posts);
 	atomic_store_explicit(&lane->seen_sends, udp_link_sends(lane->link), memory_order_relaxed);
 	atomic_store_explicit(&lane->seen, now, memory_order_relaxed);
+}
+
+/* The peer waits for it: all else has time until it has left, the clock too. */
+static void leave(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
+{
+	uint64_t now = flush(lane);
+
+	plain_sent(seat->qp, wr, now);
+	unready(lane, seat);
+	lane_retime(lane, seat->qp);
+	lane->is_answering_later = false;
+	was_seen(lane, now);
 }
 
 static bool post(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
@@ -66,4 +77,15 @@ APART bool plain_send(struct lane *lane, struct seat *seat, const struct ibv_sen
 	UNCANCELLED_TURN;
 
 	return is_free(lane, seat) && plain_may(seat->qp) && post(lane, seat, wr);
+}
+
+APART bool plain_send_unreliably(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr)
+{
+	UNCANCELLED_TURN;
+
+	if (lane->ready || !is_free(lane, qp->seat) ||
+	    !unreliable_post_far(qp, wr, samehost_outbox(lane->samehost), lane->clock))
+		return false;
+	was_seen(lane, flush(lane));
+	return true;
 }

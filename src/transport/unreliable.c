@@ -69,15 +69,15 @@ static bool send(struct qp *qp, const struct ibv_send_wr *wr, const struct av *a
 	return true;
 }
 
-/* To a process of this host that is known. */
-static bool post(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+/* To a process of this host that is known, or to anybody. */
+static bool post(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length, bool is_near,
 		 struct outbox *outbox, uint64_t now)
 {
 	bool is_datagram = qp->type == IBV_QPT_UD;
 	uint32_t qpn = is_datagram ? wr->wr.ud.remote_qpn : qp->attr.dest_qp_num;
 	struct av av = is_datagram ? ah_av((struct ah *)wr->wr.ud.ah) : qp->av;
 
-	if (!can_complete(qp, wr) || !outbox->has_records(outbox, &av, qpn))
+	if (!can_complete(qp, wr) || (is_near && !outbox->has_records(outbox, &av, qpn)))
 		return false;
 	if (is_datagram)
 		pace_toward(qp, &av.dgid, qpn);
@@ -124,9 +124,23 @@ WHOLE struct ibv_send_wr *unreliable_post(struct qp *qp, struct ibv_send_wr *wr,
 	if (!outbox->has_records || !sq_try_begin(qp))
 		return wr;
 	for (; wr && is_fit(qp, wr, &length); wr = wr->next)
-		if (is_open(qp) ? !post(qp, wr, length, outbox, now)
+		if (is_open(qp) ? !post(qp, wr, length, true, outbox, now)
 				: !is_waiting(qp) || !queue(qp, wr, length))
 			break;
 	sq_commit(qp);
 	return wr;
+}
+
+WHOLE bool unreliable_post_far(struct qp *qp, struct ibv_send_wr *wr, struct outbox *outbox,
+			       uint64_t now)
+{
+	uint32_t length;
+	bool is_sent;
+
+	if (!sq_try_begin(qp))
+		return false;
+	is_sent =
+	    is_open(qp) && is_fit(qp, wr, &length) && post(qp, wr, length, false, outbox, now);
+	sq_commit(qp);
+	return is_sent;
 }

@@ -279,6 +279,48 @@ static void nor_to_another_host(void **state)
 	expect_left(&wr);
 }
 
+/* Alone it leaves for there as well, where its caller flushes the outbox then. */
+static void to_another_host_one_leaves_by_itself(void **state)
+{
+	struct outbox *outbox = &pair->a.outbox;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = make(1, &sge);
+
+	pair->a.outbox.has_records = NULL;
+	receive(7);
+	assert_true(unreliable_post_far(pair->a.qp, &wr, outbox, pair->now));
+	pair_expect_trace(pair, "A SEND_ONLY 0\n");
+	assert_false(pair->a.is_scheduled);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	pair_run(pair);
+	expect_message(7, 1);
+	pair->trace[0] = '\0';
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	assert_false(unreliable_post_far(pair->a.qp, &wr, outbox, pair->now));
+	wr = make(2, &sge);
+	assert_true(sq_try_begin(pair->a.qp)); /* somebody posts */
+	assert_false(unreliable_post_far(pair->a.qp, &wr, outbox, pair->now));
+	sq_abort(pair->a.qp);
+	pair->room = 0;
+	assert_false(unreliable_post_far(pair->a.qp, &wr, outbox, pair->now));
+	pair->room = UINT32_MAX;
+	pair_expect_trace(pair, "");
+	side_expect_none(&pair->a);
+}
+
+/* As far ahead as any. */
+static void at_the_pace(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = make(1, &sge);
+	uint32_t count = 0;
+
+	pair->a.outbox.has_records = NULL;
+	while (count < 100 && unreliable_post_far(pair->a.qp, &wr, &pair->a.outbox, pair->now))
+		count++;
+	assert_int_equal(count, pair->a.qp->requester->pace.window);
+}
+
 static void nor_where_its_completion_has_no_room(void **state)
 {
 	uint32_t count = 0, room;
@@ -367,6 +409,8 @@ int main(void)
 	    TEST(what_is_not_plain_is_left),
 	    TEST(nor_from_a_qp_that_is_not_free),
 	    TEST(nor_to_another_host),
+	    TEST(to_another_host_one_leaves_by_itself),
+	    TEST(at_the_pace),
 	    TEST(nor_where_its_completion_has_no_room),
 	    TEST(what_waits_for_its_receiver_is_queued),
 	    TEST(but_only_where_there_is_a_queue),
