@@ -7,14 +7,18 @@
 
 enum { GAIN = 16 /* that part of the time has to be saved, or nothing changes */ };
 
+static uint8_t next_stage(const struct duel *duel, const struct duel_terms *terms, bool changes)
+{
+	if (duel->stage == DUEL_FIRST && terms->again < terms->soonest)
+		return DUEL_AGAIN;
+	if (duel->stage < DUEL_SOONEST || changes)
+		return DUEL_SOONEST;
+	return duel->stage + (duel_interval(duel, terms) < terms->latest);
+}
+
 void duel_end(struct duel *duel, const struct duel_terms *terms, bool is_other_better)
 {
-	if (!duel->interval)
-		duel->interval = terms->again;
-	else if (is_other_better || duel->interval < terms->soonest)
-		duel->interval = terms->soonest;
-	else if (duel->interval < terms->latest)
-		duel->interval *= 2;
+	duel->stage = next_stage(duel, terms, is_other_better);
 	if (is_other_better)
 		duel->best = !duel->best;
 	duel->way = duel->best;

@@ -11,28 +11,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In what the owner counts: messages, copies, bytes. */
+/* In what the owner counts: messages, copies, KiB. */
 struct duel_terms {
-	uint64_t first;	  /* from the beginning to the first trial, when all else is new as well */
-	uint64_t again;	  /* from that one to the second, */
-	uint64_t soonest; /* from then on from one to the next, at least */
-	uint64_t latest;  /* and at most */
+	uint32_t first;	  /* from the beginning to the first trial, when all else is new as well */
+	uint32_t again;	  /* from that one to the second, */
+	uint32_t soonest; /* from then on from one to the next, at least */
+	uint32_t latest;  /* and at most */
 };
 
-/* Zeroed at first. */
-struct duel {
-	uint8_t way;	   /* of what is done now: 0 or 1 */
-	uint8_t best;	   /* outside of trials */
-	bool is_running;   /* the trial is */
-	uint64_t settled;  /* so much was done since the last one */
-	uint64_t interval; /* so much, and then comes the next; 0: the first */
+enum duel_stage {
+	DUEL_FIRST,
+	DUEL_AGAIN,
+	DUEL_SOONEST,	  /* and twice as late with each stage behind it */
+	DUEL_NEVER = 255, /* no trial comes */
 };
+
+/* Zeroed at first. Each queue pair has some, so it is small. */
+struct duel {
+	uint8_t way;	  /* of what is done now: 0 or 1 */
+	uint8_t best;	  /* outside of trials */
+	bool is_running;  /* the trial is */
+	uint8_t stage;	  /* that the next one, or this one, comes at */
+	uint32_t settled; /* so much was done since the last one */
+};
+
+/* So much, and then it comes. */
+static inline uint64_t duel_interval(const struct duel *duel, const struct duel_terms *terms)
+{
+	if (duel->stage == DUEL_NEVER)
+		return UINT64_MAX;
+	if (duel->stage >= DUEL_SOONEST)
+		return (uint64_t)terms->soonest << (duel->stage - DUEL_SOONEST);
+	return duel->stage == DUEL_FIRST ? terms->first : terms->again;
+}
 
 /* So much more is about to be done by the present way. True: a trial begins before it, whose owner
  * may turn at once. To be asked while none is running. */
-static inline bool duel_begins(struct duel *duel, const struct duel_terms *terms, uint64_t more)
+static inline bool duel_begins(struct duel *duel, const struct duel_terms *terms, uint32_t more)
 {
-	duel->is_running = duel->settled >= (duel->interval ? duel->interval : terms->first);
+	duel->is_running = duel->settled >= duel_interval(duel, terms);
 	duel->settled += more;
 	return duel->is_running;
 }

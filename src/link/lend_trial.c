@@ -4,13 +4,15 @@
  */
 #include "link/lend_trial.h"
 
+enum { KIB = 1024 };
+
 /* The first trial falls where all else begins as well, and either way may have waited for that: so
  * the second comes soon. */
 static const struct duel_terms terms = {
-    .first = LEND_TRIAL_FIRST,
-    .again = LEND_TRIAL_AGAIN,
-    .soonest = LEND_TRIAL_SOONEST,
-    .latest = LEND_TRIAL_LATEST,
+    .first = LEND_TRIAL_FIRST / KIB,
+    .again = LEND_TRIAL_AGAIN / KIB,
+    .soonest = LEND_TRIAL_SOONEST / KIB,
+    .latest = LEND_TRIAL_LATEST / KIB,
 };
 
 /* A stretch that took longer was the program's time, or the line's. */
@@ -18,10 +20,14 @@ static const uint64_t IDLE_NS = 20000000;
 
 bool lend_trial_count(struct lend_trial *lend, uint32_t bytes)
 {
+	uint32_t kib;
+
 	lend->bytes += bytes;
 	if (lend->duel.is_running)
 		return lend->bytes >= LEND_TRIAL_STRETCH;
-	if (!duel_begins(&lend->duel, &terms, bytes))
+	kib = (uint32_t)(lend->bytes / KIB);
+	lend->bytes %= KIB;
+	if (!duel_begins(&lend->duel, &terms, kib))
 		return false;
 	lend->stretches = 0;
 	lend->since = 0;

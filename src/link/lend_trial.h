@@ -28,9 +28,9 @@ enum lend_way { WAY_LENT, WAY_COPIED };
 
 /* Zeroed at first. */
 struct lend_trial {
-	struct duel duel;  /* counts bytes; the first way is to lend */
+	struct duel duel;  /* counts KiB; the first way is to lend */
 	uint8_t stretches; /* of it that are over */
-	uint64_t bytes;	   /* of this stretch, while it is running */
+	uint64_t bytes;	   /* of this stretch; less than a KiB while none is running */
 	uint64_t since;	   /* ns: it began; 0: the first is about to */
 	uint64_t least[2]; /* ns for a stretch each way; 0: none yet */
 };

@@ -209,7 +209,7 @@ static bool lends(struct udp_link *link)
 	const uint8_t *before = stage;
 
 	stage = link->stage;
-	link->lender.trial = (struct lend_trial){.duel.interval = UINT64_MAX};
+	link->lender.trial = (struct lend_trial){.duel.stage = DUEL_NEVER};
 	return !udp_kernel_lends() ||
 	       (link->lender.is_staging && !link->lender.is_off && stage != before);
 }

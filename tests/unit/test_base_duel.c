@@ -21,7 +21,7 @@ static int set_up(void **state)
 }
 
 /* What is done by then. */
-static uint64_t until_next(uint64_t each)
+static uint64_t until_next(uint32_t each)
 {
 	for (uint64_t done = 0; done < 100000; done += each) {
 		if (duel_begins(&duel, &terms, each))
@@ -72,6 +72,27 @@ static void and_soon_again_when_one_has(void **state)
 	assert_int_equal(until_next_after(true), 100);
 }
 
+static void or_never(void **state)
+{
+	duel.stage = DUEL_NEVER;
+	assert_int_equal(until_next(1), UINT64_MAX);
+}
+
+/* Where the second is not to come sooner than others. */
+static void the_second_may_be_as_others(void **state)
+{
+	const struct duel_terms equal = {.first = 1, .again = 100, .soonest = 100, .latest = 150};
+
+	duel_end(&duel, &equal, false);
+	assert_int_equal(duel_interval(&duel, &equal), 100);
+	duel_end(&duel, &equal, false);
+	assert_int_equal(duel_interval(&duel, &equal), 200);
+	duel_end(&duel, &equal, false);
+	assert_int_equal(duel_interval(&duel, &equal), 200);
+	duel_end(&duel, &equal, true);
+	assert_int_equal(duel_interval(&duel, &equal), 100);
+}
+
 static void it_ends_with_the_better_way(void **state)
 {
 	duel_turn(&duel);
@@ -117,6 +138,8 @@ int main(void)
 	    TEST(what_is_counted_may_come_many_at_a_time),
 	    TEST(trials_that_change_nothing_come_less_and_less_often),
 	    TEST(and_soon_again_when_one_has),
+	    TEST(or_never),
+	    TEST(the_second_may_be_as_others),
 	    TEST(it_ends_with_the_better_way),
 	    TEST(a_little_is_worth_no_change),
 	    TEST(the_middle_one_counts),

@@ -52,7 +52,7 @@ static void begin(void)
 {
 	copy(HALVING_FIRST + A_TRIAL);
 	assert_false(halving.duel.is_running);
-	assert_int_equal(halving.duel.interval, HALVING_SOONEST);
+	assert_int_equal(halving.duel.stage, DUEL_SOONEST);
 }
 
 static void what_is_faster_is_taken(void **state)

@@ -37,7 +37,7 @@ static void open_lender(struct pair *pair, const union ibv_gid *gid)
 {
 	stream_open(pair, gid, gid);
 	pair->av.lends = 1;
-	pair->a->lender.trial.duel.interval = UINT64_MAX;
+	pair->a->lender.trial.duel.stage = DUEL_NEVER;
 }
 
 static void stage_run(struct pair *pair, uint32_t qpn)
