@@ -26,9 +26,8 @@ static const uint64_t PACE_STRANGER_NS = 30000000, PACE_NS = 200000000;
 /* It answers, for it has before, or must be one of us because it shares our address. */
 static uint64_t patience(const struct qp *qp)
 {
-	bool is_ours = qp->requester->pace.has_answered ||
-		       (qp->type == IBV_QPT_UC &&
-			memcmp(&qp->av.sgid, &qp->av.dgid, sizeof(qp->av.sgid)) == 0);
+	bool is_ours = qp->requester->pace.has_answered || qp->requester->pace.is_here ||
+		       (qp->type == IBV_QPT_UC && gid_is_same(&qp->av.sgid, &qp->av.dgid));
 
 	return is_ours ? PACE_NS : PACE_STRANGER_NS;
 }
@@ -50,15 +49,17 @@ static int find_silent(const struct pace *pace)
 }
 
 /* UD: whom the next datagram goes to. */
-void pace_toward(struct qp *qp, const union ibv_gid *gid, uint32_t qpn)
+void pace_toward(struct qp *qp, const struct av *av, uint32_t qpn)
 {
 	struct requester *requester = qp->requester;
 	struct pace *pace = &requester->pace;
+	const union ibv_gid *gid = &av->dgid;
 
-	if (pace->qpn == qpn && memcmp(&pace->gid, gid, sizeof(*gid)) == 0)
+	if (pace->qpn == qpn && gid_is_same(&pace->gid, gid))
 		return;
 	pace->gid = *gid;
 	pace->qpn = qpn;
+	pace->is_here = gid_is_same(gid, &av->sgid);
 	pace->window = PACE_PACKETS_MAX;
 	pace->confirmed = pace->asked = requester->psn;
 	pace->has_answered = false;

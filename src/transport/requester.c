@@ -405,7 +405,7 @@ static enum sent send_unreliably(struct qp *qp, struct send_wqe *wqe, struct out
 	enum sent sent;
 
 	if (qp->type == IBV_QPT_UD)
-		pace_toward(qp, &wqe->ud.av.dgid, wqe->ud.qpn);
+		pace_toward(qp, &wqe->ud.av, wqe->ud.qpn);
 	if (!pace_may_send(qp, pace_bytes(qp, wqe), now))
 		return SENT_WAIT;
 	sent = qp->type == IBV_QPT_UD ? ud_send(qp, wqe, outbox, bytes)

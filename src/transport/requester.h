@@ -52,7 +52,9 @@ struct pace {
 	uint8_t missing;    /* answers in a row that did not come */
 	bool has_answered;
 
-	/* UD: the receiver that all this is about, and those that never answered */
+	/* UD: the receiver that all this is about, whose address may be ours, and those that never
+	 * answered */
+	bool is_here;
 	union ibv_gid gid;
 	uint32_t qpn;
 	union ibv_gid silent[PACE_SILENT];
@@ -291,7 +293,7 @@ void retry_start_timer(struct qp *qp, uint64_t now);
 
 /* pace.c */
 void pace_start(struct qp *qp);
-void pace_toward(struct qp *qp, const union ibv_gid *gid, uint32_t qpn);
+void pace_toward(struct qp *qp, const struct av *av, uint32_t qpn);
 uint32_t pace_bytes(const struct qp *qp, const struct send_wqe *wqe); /* of its packets, at most */
 bool pace_has_room(const struct qp *qp, uint32_t bytes);
 bool pace_may_send(struct qp *qp, uint32_t bytes, uint64_t now);

@@ -80,7 +80,7 @@ static bool post(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length, b
 	if (!can_complete(qp, wr) || (is_near && !outbox->has_records(outbox, &av, qpn)))
 		return false;
 	if (is_datagram)
-		pace_toward(qp, &av.dgid, qpn);
+		pace_toward(qp, &av, qpn);
 	if (!pace_has_room(qp, length) || !send(qp, wr, &av, length, outbox))
 		return false;
 	express_retire(qp, wr, IBV_WC_SEND, length, now);

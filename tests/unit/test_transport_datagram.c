@@ -304,6 +304,23 @@ static void a_silent_receiver_is_waited_for_once(void **state)
 	pair_free(pair);
 }
 
+/* Who has our address is one of us, and answers as soon as he has a processor. */
+static void one_of_this_host_has_more_patience(void **state)
+{
+	struct pair *pair = set_up(IBV_QPT_UD);
+	uint64_t stranger, neighbour;
+
+	send_until_it_waits(pair, pair->b.qp->number ^ 1, 10);
+	stranger = transport_deadline(pair->a.qp) - pair->now;
+	pair_free(pair);
+	pair = set_up(IBV_QPT_UD);
+	for (int i = 0; i < 65; i++)
+		send_datagram_to(&pair->a, &pair->a, pair->a.qp->number ^ 1, i, 10, 0x11111111);
+	neighbour = transport_deadline(pair->a.qp) - pair->now;
+	assert_true(neighbour > 5 * stranger);
+	pair_free(pair);
+}
+
 /* 64 KiB, and 64 of them. */
 static void long_ones_may_be_fewer_ahead(void **state)
 {
@@ -414,6 +431,7 @@ int main(void)
 	    cmocka_unit_test(a_uc_message_too_long_for_the_receive_is_its_error),
 	    cmocka_unit_test(a_receiver_of_ours_sets_the_pace),
 	    cmocka_unit_test(a_silent_receiver_is_waited_for_once),
+	    cmocka_unit_test(one_of_this_host_has_more_patience),
 	    cmocka_unit_test(long_ones_may_be_fewer_ahead),
 	    cmocka_unit_test(a_long_one_behind_short_ones_asks),
 	    cmocka_unit_test(one_that_answers_no_notification_is_waited_for_three_times),
