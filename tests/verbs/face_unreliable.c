@@ -10,6 +10,7 @@
 enum {
 	AHEAD = 64, /* of the receiver, at most (transport.md, "Pace of UC and UD") */
 	ROUNDS = 300,
+	FEW = 20,
 	RECEIVES = 128,
 	BYTES = 24,
 	GRH_AREA = 40,
@@ -120,15 +121,24 @@ static void wait_for(struct end *end, uint32_t count, bool polls)
 	assert_int_equal(atomic_load(&common->taken), count);
 }
 
-/* Whether it was without a doorbell. The answers are there, and not taken in. */
-static bool go_on(struct end *end, uint32_t number)
+/* Of those in which the lane's thread left all to who polls. */
+static struct rounds {
+	uint32_t count, quiet; /* without a doorbell */
+} rounds;
+
+/* The answers are there, and not taken in. */
+static void go_on(struct end *end, uint32_t number)
 {
 	struct lane *lane = qp_of(end->qp)->seat->lane;
 	unsigned int before = atomic_load(&lane->posts);
+	bool is_polled = atomic_load(&lane->has_poller);
 
 	for (uint32_t i = 0; i < AHEAD; i++)
 		post(end, number + i, 0);
-	return atomic_load(&lane->posts) == before;
+	if (!is_polled || !atomic_load(&lane->has_poller))
+		return;
+	rounds.count++;
+	rounds.quiet += atomic_load(&lane->posts) == before;
 }
 
 static void meet_receiver(struct end *end, struct ibv_comp_channel *channel)
@@ -156,19 +166,21 @@ static void part(struct end *end)
 
 static void stream(void)
 {
-	uint32_t number = 0, quiet = 0;
+	uint32_t number = 0;
 	struct end end;
 
 	meet_receiver(&end, NULL);
+	rounds = (struct rounds){0};
 	for (int round = 0; round < ROUNDS; round++) {
 		for (uint32_t i = 0; i < AHEAD; i++)
 			post(&end, number++, 0);
 		wait_for(&end, number, false);
-		quiet += go_on(&end, number);
+		go_on(&end, number);
 		number += AHEAD;
 		wait_for(&end, number, true);
 	}
-	assert_true(quiet > ROUNDS / 3); /* now and then the lane's thread has taken them in */
+	/* under ThreadSanitizer, or on a busy machine, there are hardly any */
+	assert_true(rounds.count < FEW || rounds.quiet >= rounds.count / 2);
 	assert_int_equal(counted(&end)->sent_packets, number);
 	part(&end);
 }
@@ -191,6 +203,7 @@ static void stream_asleep(void)
 		assert_int_equal(ibv_get_cq_event(channel, &cq, &data), 0);
 		ibv_ack_cq_events(cq, 1);
 		assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
+		wait_for(&end, number, false); /* it has no more receives than that */
 	}
 	/* one that is not heard is waited for, for 0.2 s each time */
 	assert_true(seconds() - begun < 0.1 * ROUNDS / 3);
