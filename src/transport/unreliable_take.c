@@ -54,6 +54,7 @@ static bool load(const struct packet *packet, uint8_t opcode, struct head *head)
 	if (!is_plain(head->bth) || packet->length < op->header_bytes + pad)
 		return false;
 	head->is_datagram = op->deth_at;
+	head->deth.src_qp = 0; /* a connection has it by itself */
 	if (op->deth_at)
 		deth_unpack(&head->deth, packet->bth + op->deth_at);
 	head->has_imm = op->immdt_at;
