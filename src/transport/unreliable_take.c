@@ -65,6 +65,11 @@ static bool load(const struct packet *packet, uint8_t opcode, struct head *head)
 	return true;
 }
 
+static bool is_from_peer(const struct qp *qp, const struct packet *packet)
+{
+	return gid_is_same(&packet->sgid, &qp->av.dgid) && gid_is_same(&packet->dgid, &qp->av.sgid);
+}
+
 static bool is_for_datagrams(const struct qp *qp, const struct packet *packet,
 			     const struct head *head)
 {
@@ -77,8 +82,7 @@ static bool is_for_connected(const struct qp *qp, const struct packet *packet,
 			     const struct head *head)
 {
 	return qp->type == IBV_QPT_UC && qp->has_communicated && head->length <= qp->mtu &&
-	       qp->responder->message == MESSAGE_NONE && gid_is_same(&packet->sgid, &qp->av.dgid) &&
-	       gid_is_same(&packet->dgid, &qp->av.sgid);
+	       qp->responder->message == MESSAGE_NONE && is_from_peer(qp, packet);
 }
 
 /* Whoever asks is of this host as well, and the answer goes where others went. */
@@ -180,7 +184,7 @@ static struct qp *take_send(struct adapter *adapter, const struct packet *packet
 	if (!qp || !is_welcome(qp, packet, &head) || qp->lane != packet->lane)
 		return NULL;
 	length = head.length + (head.is_datagram ? GRH_BYTES : 0);
-	asks = head.bth[4] & FECN;
+	asks = bth_has_fecn(head.bth);
 	if ((asks && !may_answer(qp, packet, &head, outbox)) ||
 	    !fill(qp, packet, &head, length, &receive))
 		return NULL;
@@ -201,9 +205,7 @@ static bool is_answer(const struct packet *packet, const uint8_t *bth)
 static bool is_sending(const struct qp *qp, const struct packet *packet)
 {
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       (qp->type == IBV_QPT_UD ||
-		(qp->type == IBV_QPT_UC && gid_is_same(&packet->sgid, &qp->av.dgid) &&
-		 gid_is_same(&packet->dgid, &qp->av.sgid)));
+	       (qp->type == IBV_QPT_UD || (qp->type == IBV_QPT_UC && is_from_peer(qp, packet)));
 }
 
 static struct qp *take_answer(struct adapter *adapter, const struct packet *packet)
