@@ -107,7 +107,12 @@ static void deliver_apart(struct intake *in, const struct packet *packet, uint32
 static void deliver_each(struct intake *in, const struct packet *packet, uint32_t qpn)
 {
 	struct packet rest = *packet, single;
+	uint8_t room[ACK_BYTES];
 
+	if (rest.ack) {
+		single = packet_part_ack(&rest, room);
+		deliver_apart(in, &single, qpn);
+	}
 	do {
 		single = packet_single(&rest);
 		deliver_apart(in, &single, qpn);
@@ -156,7 +161,7 @@ static void deliver(const struct packet *packet, void *data)
 	/* an inlet does not tell UD's hop limit */
 	in->batch.is_misled |= packet->bth[0] >> 5 == TRANSPORT_UD >> 5;
 	note_caller(in, packet);
-	in->taken += 1 + packet->more;
+	in->taken += 1 + packet->more + (packet->ack != NULL);
 	take_in(in, packet);
 }
 
@@ -190,8 +195,7 @@ static void *find_adapter(const union ibv_gid *dgid, uint32_t ifindex, void *dat
 	struct source *source;
 
 	cds_list_for_each_entry (source, &in->lane->sources, node)
-		if (!memcmp(&source->gid, dgid, sizeof(*dgid)) &&
-		    source->scope == gid_scope(dgid, ifindex))
+		if (gid_is_same(&source->gid, dgid) && source->scope == gid_scope(dgid, ifindex))
 			return source->adapter;
 	return NULL;
 }

@@ -210,7 +210,7 @@ static void pass_on(struct splitting *s)
 {
 	if (s->packet.bth)
 		s->deliver(&s->packet, s->data);
-	s->packet.bth = NULL;
+	s->packet.bth = s->packet.ack = NULL;
 	s->packet.more = 0;
 }
 
@@ -224,14 +224,17 @@ static bool goes_on(const struct splitting *s, const uint8_t *bytes, uint32_t le
 	       (first->more + 2) * length <= TRAIN_BYTES && udp_follows(last, bytes);
 }
 
-/* What comes in rows leaves by the train: it costs its receiver half as much. */
-static void add(struct splitting *s, const uint8_t *bytes, uint32_t length, uint32_t segment)
+/* What comes in rows leaves by the train: it costs its receiver half as much. `ack` is what it came
+ * behind, or NULL. */
+static void add(struct splitting *s, const uint8_t *ack, const uint8_t *bytes, uint32_t length,
+		uint32_t segment)
 {
-	if (goes_on(s, bytes, length)) {
+	if (!ack && goes_on(s, bytes, length)) {
 		s->packet.more++;
 		return;
 	}
 	pass_on(s);
+	s->packet.ack = ack;
 	s->packet.bth = bytes;
 	s->packet.length = length;
 	s->packet.stride = segment;
@@ -239,20 +242,18 @@ static void add(struct splitting *s, const uint8_t *bytes, uint32_t length, uint
 		pass_on(s);
 }
 
-/* The ACK that the packet begins with (join_ack() in udp.c). */
-static void deliver_ack(struct splitting *s, const uint8_t *bytes)
+/* An ACK and a packet behind it (join_ack() in udp.c): both are for the same QP. */
+static bool is_joined(const uint8_t *bytes, uint32_t length)
 {
-	uint8_t ack[BTH_BYTES + AETH_BYTES];
-
-	memcpy(ack, bytes, sizeof(ack));
-	ack[0] = TRANSPORT_RC | OP_ACKNOWLEDGE;
-	add(s, ack, sizeof(ack), 0);
+	return length >= ACK_BYTES + BTH_BYTES &&
+	       bth_dest_qp(bytes) == bth_dest_qp(bytes + ACK_BYTES);
 }
 
 /* One segment; `id` as for is_sound(). */
 static void take_segment(struct splitting *s, uint8_t *bytes, uint32_t length, uint16_t *id)
 {
-	const uint32_t ack = BTH_BYTES + AETH_BYTES, segment = length;
+	const uint32_t segment = length;
+	const uint8_t *ack = NULL;
 	bool is_taken = is_sound(s, bytes, length, id);
 
 	++*id; /* the sender counts over its segments */
@@ -263,13 +264,13 @@ static void take_segment(struct splitting *s, uint8_t *bytes, uint32_t length, u
 		udp_count(&s->link->counters.malformed, 1);
 		return;
 	}
-	if (bytes[0] == OPCODE_ACK_AND && length >= ack + BTH_BYTES) {
-		deliver_ack(s, bytes);
-		bytes += ack;
-		length -= ack;
+	if (bytes[0] == OPCODE_ACK_AND && is_joined(bytes, length)) {
+		ack = bytes;
+		bytes += ACK_BYTES;
+		length -= ACK_BYTES;
 	}
 	udp_count(&s->link->counters.received_packets, 1);
-	add(s, bytes, length, segment);
+	add(s, ack, bytes, length, segment);
 }
 
 /*

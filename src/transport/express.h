@@ -244,7 +244,7 @@ bool express_take_ack(struct qp *qp, const struct packet *packet, uint16_t pkey,
 		      struct cq_taking *taking, uint64_t now);
 
 /* The same for packets, however they came, that a record could have been: a SEND of one packet, an
- * ACK (plain.h). */
+ * ACK, or both (plain.h). */
 bool express_take_packet(struct qp *qp, const struct packet *packet, const struct express *express,
 			 const uint8_t *payload, uint32_t length, uint64_t now);
 bool express_take_packet_ack(struct qp *qp, const struct packet *packet,

@@ -265,15 +265,22 @@ static bool is_cut_alike(const struct qp *qp, const struct express *express, uin
 bool express_take_packet(struct qp *qp, const struct packet *packet, const struct express *express,
 			 const uint8_t *payload, uint32_t length, uint64_t now)
 {
+	bool has_ack = express_flags(express) & EXPRESS_ACK;
 	struct target target;
 
 	clear(&target);
 	if (!is_welcome(qp, &packet->sgid, &packet->dgid, express->pkey) ||
-	    !is_packet(qp, length) || !has_target(qp, express, length, &target) ||
-	    !fill(qp, &target, payload))
+	    (has_ack && !express_can_acknowledge(qp, express->ack)) || !is_packet(qp, length) ||
+	    !has_target(qp, express, length, &target) || !fill(qp, &target, payload))
 		return false;
 	qp->av.is_doubted = false;
 	express_count(qp, express, length, 1);
+	if (has_ack) {
+		hold_receive(qp, &target); /* to be flushed, should the QP end here */
+		completer_acknowledge(qp, express->ack, now);
+		if (!is_receiving(qp))
+			return true;
+	}
 	express_owe(qp, express->psn);
 	complete(qp, express, &target, length, express->psn, now);
 	return true;

@@ -9,10 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
 #include "device/av.h"
+#include "wire/headers.h"
+#include "wire/opcode.h"
 
 /*
  * Packets that are offered before anybody has checked them: whoever copies their payload has it
@@ -40,7 +43,27 @@ struct packet {
 	 * their PSNs, each one more, and in their payload alone: opcode_comes_in_rows(). */
 	uint32_t more, stride;
 	struct seal *seal; /* NULL: it is open */
+	/* The ACK that it came behind (OPCODE_ACK_AND), its BTH and AETH, for the same QP. NULL:
+	 * none.
+	 */
+	const uint8_t *ack;
 };
+
+enum { ACK_BYTES = BTH_BYTES + AETH_BYTES };
+
+/* That ACK, as it would have come by itself, in so much room; the packet is without it then. */
+static inline struct packet packet_part_ack(struct packet *packet, uint8_t room[ACK_BYTES])
+{
+	struct packet ack = *packet;
+
+	memcpy(room, packet->ack, ACK_BYTES);
+	room[0] = TRANSPORT_RC | OP_ACKNOWLEDGE;
+	ack.bth = room;
+	ack.length = ACK_BYTES;
+	ack.more = 0;
+	ack.ack = packet->ack = NULL;
+	return ack;
+}
 
 /* On to the first that is behind `count` of them. False if there is none. */
 static inline bool packet_pass(struct packet *packet, uint32_t count)
@@ -49,6 +72,7 @@ static inline bool packet_pass(struct packet *packet, uint32_t count)
 		return false;
 	packet->bth += (size_t)count * packet->stride;
 	packet->more -= count;
+	packet->ack = NULL;
 	return true;
 }
 

@@ -36,8 +36,8 @@ bool plain_post(struct qp *qp, const struct ibv_send_wr *wr, struct outbox *outb
  * written down, in case it has to go again, and what waits for its answer begins to. */
 void plain_sent(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now);
 
-/* A packet of at least a BTH. Whether it is a SEND of these, by itself; and such or an ACK taken
- * in: its QP, NULL if it is not of these. */
+/* A packet of at least a BTH. Whether it is a SEND of these, by itself; and such, with the ACK that
+ * it came behind, or an ACK taken in: its QP, NULL if it is not of these. */
 bool plain_is_send(const struct packet *packet);
 struct qp *plain_take(struct adapter *adapter, const struct packet *packet, uint64_t now);
 

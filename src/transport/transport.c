@@ -489,16 +489,40 @@ static struct qp *receive_train(struct adapter *adapter, const struct packet *pa
 	return qp;
 }
 
-struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
-			     struct outbox *outbox)
+static struct qp *receive_packets(struct adapter *adapter, const struct packet *packet,
+				  uint64_t now, struct outbox *outbox)
 {
-	if (packet->is_express)
-		return receive_express(adapter, packet, now, outbox);
 	if (packet->length < BTH_BYTES)
 		return receive_single(adapter, packet, now, outbox);
 	if (packet->more || opcode_is_middle(packet->bth[0]))
 		return receive_train(adapter, packet, now, outbox);
 	return receive_alone(adapter, packet, now, outbox);
+}
+
+/* An ACK, and what came behind it: together if both are plain, or one after the other. */
+static struct qp *receive_turn(struct adapter *adapter, const struct packet *packet, uint64_t now,
+			       struct outbox *outbox)
+{
+	struct qp *qp = packet->more ? NULL : plain_take(adapter, packet, now), *last;
+	struct packet rest = *packet, ack;
+	uint8_t room[ACK_BYTES];
+
+	if (qp)
+		return qp;
+	ack = packet_part_ack(&rest, room);
+	qp = receive_alone(adapter, &ack, now, outbox);
+	last = receive_packets(adapter, &rest, now, outbox);
+	return last ? last : qp;
+}
+
+struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,
+			     struct outbox *outbox)
+{
+	if (packet->is_express)
+		return receive_express(adapter, packet, now, outbox);
+	if (packet->ack)
+		return receive_turn(adapter, packet, now, outbox);
+	return receive_packets(adapter, packet, now, outbox);
 }
 
 struct qp *transport_open(struct adapter *adapter, const struct packet *packet, uint64_t now)

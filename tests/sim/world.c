@@ -372,6 +372,40 @@ static struct parcel *couple(struct node *node, struct parcel *parcel, struct pa
 	return last;
 }
 
+static bool is_ack(const struct parcel *parcel)
+{
+	return !parcel->is_express && parcel->length == ACK_BYTES &&
+	       parcel->bytes[0] == (TRANSPORT_RC | OP_ACKNOWLEDGE);
+}
+
+/* What is for the same QP. */
+static bool comes_behind(const struct parcel *ack, const struct parcel *next)
+{
+	return next && !next->is_express && next->from == ack->from && next->length >= BTH_BYTES &&
+	       gid_is_same(&next->sgid, &ack->sgid) && gid_is_same(&next->dgid, &ack->dgid) &&
+	       next->traffic_class == ack->traffic_class &&
+	       bth_dest_qp(next->bytes) == bth_dest_qp(ack->bytes);
+}
+
+/* An ACK with what comes behind it, as a link has them whose packet they were. That. */
+static struct parcel *join(struct node *node, struct parcel *parcel, struct packet *packet,
+			   uint32_t *most)
+{
+	static uint8_t ack[ACK_BYTES];
+
+	if (!*most || !is_ack(parcel) || !comes_behind(parcel, node->rx))
+		return parcel;
+	memcpy(ack, parcel->bytes, sizeof(ack));
+	ack[0] = OPCODE_ACK_AND;
+	free(parcel);
+	parcel = next_parcel(node);
+	--*most;
+	packet->ack = ack;
+	packet->bth = parcel->bytes;
+	packet->length = parcel->length;
+	return parcel;
+}
+
 static void take_packets(struct node *node, uint32_t most)
 {
 	while (most-- && node->rx) {
@@ -388,6 +422,7 @@ static void take_packets(struct node *node, uint32_t most)
 		    .is_express = parcel->is_express,
 		};
 
+		parcel = join(node, parcel, &packet, &most);
 		parcel = couple(node, parcel, &packet, &most);
 		if (!glance(node, &packet)) {
 			sim_in_verb = "receive";

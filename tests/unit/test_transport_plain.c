@@ -548,6 +548,126 @@ static void an_ack_gives_what_waits_its_turn(void **state)
 }
 
 /* Of what was large long ago nothing is left to tell apart by. */
+/* ---- an ACK with what came behind it ---- */
+
+/* B's reply to A, and its ACK before that, on their way. */
+static void prepare_turn(struct pair *pair)
+{
+	prepare_reply(pair, false);
+	assert_true(post_send(&pair->b, 4, BYTES));
+	pair_expect_trace(pair, "B ACK 0\nB SEND_ONLY 0 ack\n");
+	assert_int_equal(pair->count, 2);
+}
+
+/* As a link delivers them that came as one packet. The test may change either. */
+static struct packet turn_of(struct pair *pair)
+{
+	struct flying *ack = &pair->packets[pair->first], *reply = ack + 1;
+
+	ack->bytes[0] = OPCODE_ACK_AND;
+	pair->count = 0;
+	return (struct packet){.bth = reply->bytes,
+			       .length = reply->size,
+			       .sgid = reply->av.sgid,
+			       .dgid = reply->av.dgid,
+			       .hop_limit = 64,
+			       .ack = ack->bytes};
+}
+
+static void expect_both(struct pair *pair)
+{
+	side_expect(&pair->a, 3, IBV_WC_SUCCESS);
+	expect_message(&pair->a, 2, &pair->b, 4, BYTES);
+	expect_coherent(&pair->a, &pair->b);
+	assert_int_equal(transport_counters(pair->a.qp)->acks_received, 1);
+	assert_int_equal(transport_counters(pair->a.qp)->received_packets, 2);
+	assert_int_equal(transport_counters(pair->a.qp)->received_bytes,
+			 2 * BTH_BYTES + AETH_BYTES + BYTES);
+}
+
+static void an_ack_and_its_reply_are_taken_together(void **state)
+{
+	struct pair *pair = *state;
+	struct packet turn;
+
+	prepare_turn(pair);
+	turn = turn_of(pair);
+	assert_ptr_equal(plain_take(&pair->a.adapter, &turn, pair->now), pair->a.qp);
+	assert_true(pair->a.is_scheduled);
+	assert_true(transport_owes_ack_alone(pair->a.qp));
+	expect_both(pair);
+	assert_null(plain_take(&pair->a.adapter, &turn, pair->now)); /* a duplicate */
+}
+
+/* Neither is taken if the other is not plain; then they are what they would be alone. */
+static void what_is_not_plain_of_them_is_taken_apart(void **state)
+{
+	static const struct {
+		bool is_ack;
+		size_t at;
+		uint8_t bits;
+	} changes[] = {
+	    {true, 1, 0x80},  {true, 3, 0x01}, /* another P_Key */
+	    {true, 4, 0x40},  {true, 8, 0x80},	{true, 11, 0x01}, {true, 12, 0x20}, /* RNR */
+	    {false, 0, 0x20}, {false, 4, 0x80}, {false, 8, 0x80}, {false, 11, 0x01},
+	};
+
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		struct pair *pair;
+		struct packet turn;
+		uint8_t *byte;
+
+		assert_int_equal(set_up((void **)&pair), 0);
+		prepare_turn(pair);
+		turn = turn_of(pair);
+		byte = pair->packets[pair->first + !changes[i].is_ack].bytes + changes[i].at;
+		*byte ^= changes[i].bits;
+		assert_null(plain_take(&pair->a.adapter, &turn, pair->now));
+		side_expect_none(&pair->a);
+		*byte ^= changes[i].bits;
+		assert_non_null(plain_take(&pair->a.adapter, &turn, pair->now));
+		expect_both(pair);
+		pair_free(pair);
+	}
+	(void)state;
+}
+
+/* The general path has the ACK first, and then the reply. */
+static void a_turn_of_which_one_is_not_sound_is_the_other(void **state)
+{
+	struct pair *pair = *state;
+	struct packet turn;
+
+	prepare_turn(pair);
+	turn = turn_of(pair);
+	((uint8_t *)turn.bth)[1] |= 0x01; /* a version that nobody knows */
+	transport_receive(&pair->a.adapter, &turn, pair->now, &pair->a.outbox);
+	side_expect(&pair->a, 3, IBV_WC_SUCCESS);
+	side_expect_none(&pair->a);
+	((uint8_t *)turn.bth)[1] &= ~0x01;
+	transport_receive(&pair->a.adapter, &turn, pair->now, &pair->a.outbox);
+	expect_message(&pair->a, 2, &pair->b, 4, BYTES);
+}
+
+/* A completion too many ends the QP between the two. */
+static void a_full_cq_ends_a_turn(void **state)
+{
+	struct pair_options options = default_options;
+	struct pair *pair;
+	struct packet turn;
+
+	options.cqe = 1;
+	pair = pair_connected(&options);
+	pair->a.qp->has_communicated = pair->b.qp->has_communicated = true;
+	pair->a.qp->requester->signs_left = pair->b.qp->requester->signs_left = 0;
+	prepare_turn(pair);
+	turn = turn_of(pair);
+	transport_receive(&pair->a.adapter, &turn, pair->now, &pair->a.outbox);
+	assert_int_equal(pair->a.qp->state, IBV_QPS_ERR);
+	pair_free(pair);
+	(void)state;
+}
+
 static void after_large_ones_come_small_ones(void **state)
 {
 	struct pair *pair = *state;
@@ -602,6 +722,10 @@ int main(void)
 	    plain_test(a_send_that_is_not_plain_is_left),
 	    plain_test(an_ack_that_is_not_plain_is_left),
 	    plain_test(an_ack_gives_what_waits_its_turn),
+	    plain_test(an_ack_and_its_reply_are_taken_together),
+	    cmocka_unit_test(what_is_not_plain_of_them_is_taken_apart),
+	    plain_test(a_turn_of_which_one_is_not_sound_is_the_other),
+	    cmocka_unit_test(a_full_cq_ends_a_turn),
 	    plain_test(after_large_ones_come_small_ones),
 	    plain_test(a_marked_send_is_told_of),
 	};

@@ -33,6 +33,15 @@ static int kept_count;
 static inline void keep(const struct packet *packet, void *data)
 {
 	struct kept *k = kept + kept_count;
+	struct packet rest = *packet, ack;
+	uint8_t room[ACK_BYTES];
+
+	if (packet->ack) {
+		ack = packet_part_ack(&rest, room);
+		keep(&ack, data);
+		keep(&rest, data);
+		return;
+	}
 
 	assert_true(kept_count < KEPT_MAX);
 	assert_true(packet->length <= PACKET_BYTES_MAX);
