@@ -65,7 +65,7 @@ static void leave(struct lane *lane, struct seat *seat, const struct ibv_send_wr
 
 static bool post(struct lane *lane, struct seat *seat, const struct ibv_send_wr *wr)
 {
-	if (!plain_post(seat->qp, wr, samehost_outbox(lane->samehost)))
+	if (!plain_post(seat->qp, wr, udp_link_outbox(lane->link)))
 		return false;
 	leave(lane, seat, wr);
 	return true;

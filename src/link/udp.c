@@ -22,10 +22,10 @@ static struct udp_address *address_find(struct udp_link *link, const union ibv_g
 {
 	struct udp_address *a = link->latest;
 
-	if (a && !memcmp(&a->gid, gid, sizeof(*gid)))
+	if (a && gid_is_same(&a->gid, gid))
 		return a;
 	for (a = link->addresses; a; a = a->next) {
-		if (!memcmp(&a->gid, gid, sizeof(*gid))) {
+		if (gid_is_same(&a->gid, gid)) {
 			link->latest = a;
 			return a;
 		}
@@ -100,17 +100,16 @@ static uint16_t port_of(struct udp_link *link, const struct udp_address *from,
 {
 	const struct udp_address *to = from;
 
-	if (memcmp(&from->gid, dgid, sizeof(*dgid)) != 0)
+	if (!gid_is_same(&from->gid, dgid))
 		for (to = link->addresses; to; to = to->next)
-			if (!memcmp(&to->gid, dgid, sizeof(*dgid)))
+			if (gid_is_same(&to->gid, dgid))
 				break;
 	return to && to->is_near && dest_qp > QPN_GSI ? udp_near_port(dest_qp) : ROCE_PORT;
 }
 
 static bool is_same_way(const struct av *a, const struct av *b)
 {
-	return !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
-	       !memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)) &&
+	return gid_is_same(&a->dgid, &b->dgid) && gid_is_same(&a->sgid, &b->sgid) &&
 	       a->traffic_class == b->traffic_class && a->ecn == b->ecn &&
 	       a->hop_limit == b->hop_limit;
 }
@@ -228,15 +227,15 @@ static struct udp_run *begin_run(struct udp_link *link, struct udp_address *from
 	struct udp_run *run = link->runs + link->run_count;
 	uint32_t dest_qp = bth_dest_qp(link->stage + at);
 
-	*run = (struct udp_run){
-	    .from = from,
-	    .av = link->reserved_av,
-	    .dest_qp = dest_qp,
-	    .port = port_of(link, from, &link->reserved_av.dgid, dest_qp),
-	    .offset = at,
-	    .segment = length,
-	    .last = length,
-	};
+	/* field by field, which takes half of what it takes to make it whole first */
+	run->from = from;
+	run->av = link->reserved_av;
+	run->dest_qp = dest_qp;
+	run->port = port_of(link, from, &link->reserved_av.dgid, dest_qp);
+	run->offset = at;
+	run->segment = run->last = length;
+	run->count = 0;
+	memset(run->summed, 0, sizeof(run->summed));
 	run->path = udp_path_for(link, from, &run->av, dest_qp, run->port);
 	link->run_count++;
 	link->used = at;

@@ -313,9 +313,8 @@ static void settle(const struct udp_run *run, bool is_alone)
 }
 
 /* Nothing of it is to be said that its socket does not know. */
-static bool is_bare(const struct udp_run *run)
+static bool is_bare(const struct udp_run *run, const struct udp_way *way)
 {
-	const struct udp_way *way = way_of(run);
 	uint8_t hops = run->av.hop_limit;
 
 	if (!way->is_connected || way->traffic_class != traffic_class_of(&run->av) ||
@@ -325,9 +324,8 @@ static bool is_bare(const struct udp_run *run)
 }
 
 /* A header costs the kernel 0.1 us to read, and us some time to write. */
-static int send_bare(struct udp_link *link, struct udp_run *run)
+static int send_bare(struct udp_link *link, struct udp_run *run, const struct udp_way *way)
 {
-	const struct udp_way *way = way_of(run);
 	ssize_t sent;
 
 	run_seal(link, run, way->id);
@@ -338,13 +336,22 @@ static int send_bare(struct udp_link *link, struct udp_run *run)
 	return sent < 0 ? -errno : 1;
 }
 
+/* One packet, too short to be lent, by a socket that does not cut: there is nothing to settle. */
+static bool is_single(const struct udp_run *run, const struct udp_way *way)
+{
+	return run->count == 1 && !way->segment && is_bare(run, way);
+}
+
 /* Sends the run, and maybe some behind it. How many, or -errno. */
 static int send_some(struct udp_link *link, uint32_t first)
 {
 	struct udp_run *run = link->runs + first;
+	const struct udp_way *way = way_of(run);
 	bool is_alone = first + 1 == link->run_count;
 	int sent;
 
+	if (is_alone && is_single(run, way))
+		return send_bare(link, run, way);
 	set_traffic_class(run);
 	if (udp_lends(link, run)) {
 		run_seal(link, run, way_of(run)->id);
@@ -353,16 +360,17 @@ static int send_some(struct udp_link *link, uint32_t first)
 			return sent;
 	}
 	settle(run, is_alone);
-	if (is_alone && is_bare(run))
-		return send_bare(link, run);
-	return send_batch(link, way_of(run)->fd, prepare_batch(link, first));
+	if (is_alone && is_bare(run, way))
+		return send_bare(link, run, way);
+	return send_batch(link, way->fd, prepare_batch(link, first));
 }
 
 /* What is left begins at run `first`; its packets stay where they lie. */
 static bool keep_from(struct udp_link *link, uint32_t first)
 {
 	link->run_count -= first;
-	memmove(link->runs, link->runs + first, link->run_count * sizeof(*link->runs));
+	if (link->run_count)
+		memmove(link->runs, link->runs + first, link->run_count * sizeof(*link->runs));
 	return link->run_count == 0;
 }
 

@@ -131,7 +131,8 @@ static void retire_messages(struct qp *qp, uint32_t limit, struct cq_taking *tak
 		return;
 	if (una != requester->una)
 		go_past(qp, una, head, false);
-	completer_retire_done(qp, now);
+	if (head != sq_tail(qp))
+		completer_retire_done(qp, now);
 }
 
 static void retire_plain(struct qp *qp, uint32_t limit, uint64_t now)

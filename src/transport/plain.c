@@ -35,19 +35,17 @@ static bool is_fit(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t *
 	return express_is_fit(qp, wr, length) && *length <= qp->mtu && express_has_room(&qp->sq);
 }
 
-static struct wire_packet packet_of(const struct qp *qp, const struct ibv_send_wr *wr,
-				    uint32_t length)
+static void describe(const struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
+		     struct wire_packet *wire)
 {
 	bool has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
-	struct wire_packet wire;
 
-	wire.bth = bth_of(qp, TRANSPORT_RC | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
-			  qp->requester->psn);
-	wire.bth.ack_req = true;
-	wire.bth.solicited = wr->send_flags & IBV_SEND_SOLICITED;
-	wire.imm = be32toh(wr->imm_data);
-	wire.payload_length = length;
-	return wire;
+	wire->bth = bth_of(qp, TRANSPORT_RC | (has_imm ? OP_SEND_ONLY_IMM : OP_SEND_ONLY),
+			   qp->requester->psn);
+	wire->bth.ack_req = true;
+	wire->bth.solicited = wr->send_flags & IBV_SEND_SOLICITED;
+	wire->imm = be32toh(wr->imm_data);
+	wire->payload_length = length;
 }
 
 /* Inline data are read once, and from there on stand in the queue. */
@@ -188,8 +186,9 @@ static bool send(struct qp *qp, const struct ibv_send_wr *wr, uint32_t length,
 		 struct outbox *outbox)
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.next);
-	struct wire_packet wire = packet_of(qp, wr, length);
+	struct wire_packet wire;
 
+	describe(qp, wr, length, &wire);
 	if (may_join(qp, outbox, &wire)) {
 		if (!put_joined(qp, wr, wqe, &wire, outbox))
 			return false;

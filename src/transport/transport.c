@@ -112,9 +112,8 @@ static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
 /* 9.6.1.4: a connected QP listens to its peer only. */
 static bool is_from_peer(const struct qp *qp, const struct packet *packet)
 {
-	return qp->type == IBV_QPT_UD ||
-	       (memcmp(&packet->sgid, &qp->av.dgid, sizeof(packet->sgid)) == 0 &&
-		memcmp(&packet->dgid, &qp->av.sgid, sizeof(packet->dgid)) == 0);
+	return qp->type == IBV_QPT_UD || (gid_is_same(&packet->sgid, &qp->av.dgid) &&
+					  gid_is_same(&packet->dgid, &qp->av.sgid));
 }
 
 static bool is_acceptable(struct qp *qp, const struct packet *packet,

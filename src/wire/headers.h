@@ -62,10 +62,10 @@ static inline void bth_pack(uint8_t *p, const struct bth *bth)
 	p[1] =
 	    bth->solicited << 7 | bth->migreq << 6 | (bth->pad_count & 3) << 4 | (bth->tver & 0xf);
 	put_be16(p + 2, bth->pkey);
-	p[4] = bth->fecn << 7 | bth->becn << 6 | (bth->generation & 7) << 3 | bth->is_twice;
-	put_be24(p + 5, bth->dest_qp);
-	p[8] = bth->ack_req << 7;
-	put_be24(p + 9, bth->psn);
+	put_be32(p + 4, (uint32_t)bth->fecn << 31 | (uint32_t)bth->becn << 30 |
+			    (uint32_t)(bth->generation & 7) << 27 | (uint32_t)bth->is_twice << 24 |
+			    (bth->dest_qp & QPN_MASK));
+	put_be32(p + 8, (uint32_t)bth->ack_req << 31 | (bth->psn & QPN_MASK));
 }
 
 static inline void bth_unpack(struct bth *bth, const uint8_t *p)
@@ -93,12 +93,12 @@ static inline bool bth_is_twice(const uint8_t *p)
 /* Single fields of a packed BTH, for steering and for stamping a packet that is built already. */
 static inline uint32_t bth_dest_qp(const uint8_t *p)
 {
-	return get_be24(p + 5);
+	return get_be32(p + 4) & QPN_MASK;
 }
 
 static inline uint32_t bth_psn(const uint8_t *p)
 {
-	return get_be24(p + 9);
+	return get_be32(p + 8) & QPN_MASK;
 }
 
 static inline bool bth_has_fecn(const uint8_t *p)
