@@ -13,8 +13,6 @@
 #include "transport/responder.h"
 #include "wire/opcode.h"
 
-enum { MIGREQ = 0x40 }; /* the only bit of the second byte that means nothing here */
-
 static enum message message_of(const struct packet *packet)
 {
 	switch (packet->bth[0]) {
@@ -32,7 +30,7 @@ static bool is_plain(const struct packet *packet)
 {
 	const uint8_t *bth = packet->bth;
 
-	return !(bth[1] & ~MIGREQ) && !bth[4] && !bth[8] && !congestion_is_marked(packet);
+	return !(bth[1] & ~BTH_MIGREQ) && !bth[4] && !bth[8] && !congestion_is_marked(packet);
 }
 
 static bool is_from_peer(const struct qp *qp, const struct packet *packet)

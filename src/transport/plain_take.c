@@ -13,8 +13,6 @@
 #include "base/bytes.h"
 #include "wire/opcode.h"
 
-enum { SOLICITED = 0x80, MIGREQ = 0x40, PAD = 0x30, ACK_REQ = 0x80 };
-
 static struct express record_of(const uint8_t *bth)
 {
 	return (struct express){.psn = bth_psn(bth), .pkey = get_be16(bth + 2)};
@@ -23,7 +21,7 @@ static struct express record_of(const uint8_t *bth)
 /* Version 0, and no sign that is for the QP as a whole. */
 static bool is_plain(const struct packet *packet, const uint8_t *bth, uint8_t flags)
 {
-	return !(bth[1] & ~(MIGREQ | flags)) && !bth[4] && !congestion_is_marked(packet);
+	return !(bth[1] & ~(BTH_MIGREQ | flags)) && !bth[4] && !congestion_is_marked(packet);
 }
 
 bool plain_is_send(const struct packet *packet)
@@ -32,8 +30,8 @@ bool plain_is_send(const struct packet *packet)
 
 	return (bth[0] == (TRANSPORT_RC | OP_SEND_ONLY) ||
 		bth[0] == (TRANSPORT_RC | OP_SEND_ONLY_IMM)) &&
-	       bth[8] == ACK_REQ && packet->length % 4 == 0 &&
-	       is_plain(packet, bth, SOLICITED | PAD);
+	       bth[8] == BTH_ACK_REQ && packet->length % 4 == 0 &&
+	       is_plain(packet, bth, BTH_SOLICITED | BTH_PAD);
 }
 
 /* Without a credit count. */
@@ -63,7 +61,7 @@ static bool take_send(struct qp *qp, const struct packet *packet, uint64_t now)
 	const struct opcode *op = opcode_get(packet->bth[0]);
 	const uint8_t *bth = packet->bth;
 	struct express express = record_of(bth);
-	uint32_t flags = EXPRESS_MESSAGE, pad = (bth[1] & PAD) >> 4;
+	uint32_t flags = EXPRESS_MESSAGE, pad = (bth[1] & BTH_PAD) >> BTH_PAD_SHIFT;
 
 	if (packet->length < op->header_bytes + pad)
 		return false;
@@ -75,7 +73,7 @@ static bool take_send(struct qp *qp, const struct packet *packet, uint64_t now)
 		flags |= EXPRESS_ACK;
 		express.ack = bth_psn(packet->ack);
 	}
-	flags |= bth[1] & SOLICITED ? EXPRESS_SOLICITED : 0;
+	flags |= bth[1] & BTH_SOLICITED ? EXPRESS_SOLICITED : 0;
 	express.to = flags << 24;
 	return express_take_packet(qp, packet, &express, bth + op->header_bytes,
 				   (uint32_t)(packet->length - op->header_bytes - pad), now);

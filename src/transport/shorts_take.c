@@ -19,8 +19,6 @@
 /* The CQ is locked while its completions are written, and a program may want to poll. */
 enum { ROW = 32 };
 
-enum { SOLICITED = 0x80, PAD_SHIFT = 4, PAD_MASK = 3 };
-
 struct row {
 	struct qp *qp;
 	const struct packet *packet;
@@ -31,7 +29,7 @@ struct row {
 
 static bool is_solicited(const struct row *row)
 {
-	return row->packet->bth[1] & SOLICITED;
+	return row->packet->bth[1] & BTH_SOLICITED;
 }
 
 /* It is the next one, and the QP has nothing else in mind. */
@@ -51,7 +49,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 static bool measure(struct row *row)
 {
 	const struct packet *packet = row->packet;
-	size_t around = BTH_BYTES + (packet->bth[1] >> PAD_SHIFT & PAD_MASK);
+	size_t around = BTH_BYTES + ((packet->bth[1] & BTH_PAD) >> BTH_PAD_SHIFT);
 
 	if (packet->length <= around || packet->length - around > row->qp->mtu)
 		return false;

@@ -16,8 +16,6 @@
 #include "transport/unreliable.h"
 #include "wire/opcode.h"
 
-enum { SOLICITED = 0x80, MIGREQ = 0x40, PAD = 0x30, FECN = 0x80, BECN = 0x40 };
-
 struct head {
 	uint8_t bth[BTH_BYTES];
 	struct deth deth; /* UD */
@@ -38,7 +36,8 @@ static bool is_send(uint8_t opcode)
 /* Version 0, and no sign but the question of the pace. */
 static bool is_plain(const uint8_t *bth)
 {
-	return !(bth[1] & ~(SOLICITED | MIGREQ | PAD)) && !(bth[4] & ~FECN) && !bth[8];
+	return !(bth[1] & ~(BTH_SOLICITED | BTH_MIGREQ | BTH_PAD)) && !(bth[4] & ~BTH_FECN) &&
+	       !bth[8];
 }
 
 static bool load(const struct packet *packet, uint8_t opcode, struct head *head)
@@ -50,7 +49,7 @@ static bool load(const struct packet *packet, uint8_t opcode, struct head *head)
 		return false;
 	memcpy(head->bth, packet->bth, BTH_BYTES);
 	head->bth[0] = opcode;
-	pad = (head->bth[1] & PAD) >> 4;
+	pad = (head->bth[1] & BTH_PAD) >> BTH_PAD_SHIFT;
 	if (!is_plain(head->bth) || packet->length < op->header_bytes + pad)
 		return false;
 	head->is_datagram = op->deth_at;
@@ -166,7 +165,7 @@ static void complete(struct qp *qp, const struct packet *packet, const struct he
 	else
 		wc_fill_receive(wc, qp, wr_id, length);
 	fill_completion(qp, packet, head, wc);
-	completion_end(&completion, qp, qp->recv_cq, head->bth[1] & SOLICITED);
+	completion_end(&completion, qp, qp->recv_cq, head->bth[1] & BTH_SOLICITED);
 }
 
 static struct qp *take_send(struct adapter *adapter, const struct packet *packet, uint8_t opcode,
@@ -198,8 +197,8 @@ static struct qp *take_send(struct adapter *adapter, const struct packet *packet
 
 static bool is_answer(const struct packet *packet, const uint8_t *bth)
 {
-	return packet->length == BTH_BYTES + CNP_PAYLOAD_BYTES && !(bth[1] & ~MIGREQ) &&
-	       bth[4] == BECN && !bth[8];
+	return packet->length == BTH_BYTES + CNP_PAYLOAD_BYTES && !(bth[1] & ~BTH_MIGREQ) &&
+	       bth[4] == BTH_BECN && !bth[8];
 }
 
 static bool is_sending(const struct qp *qp, const struct packet *packet)

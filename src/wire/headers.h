@@ -56,6 +56,11 @@ struct bth {
 	uint32_t psn;	  /* 24 bits */
 };
 
+/* Its bits: in the second byte, */
+enum { BTH_SOLICITED = 0x80, BTH_MIGREQ = 0x40, BTH_PAD = 0x30, BTH_PAD_SHIFT = 4 };
+/* in the fifth, before the QP number, and in the ninth, before the PSN. */
+enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_ACK_REQ = 0x80 };
+
 static inline void bth_pack(uint8_t *p, const struct bth *bth)
 {
 	p[0] = bth->opcode;
@@ -71,18 +76,18 @@ static inline void bth_pack(uint8_t *p, const struct bth *bth)
 static inline void bth_unpack(struct bth *bth, const uint8_t *p)
 {
 	bth->opcode = p[0];
-	bth->solicited = p[1] >> 7;
-	bth->migreq = p[1] >> 6 & 1;
-	bth->pad_count = p[1] >> 4 & 3;
+	bth->solicited = p[1] & BTH_SOLICITED;
+	bth->migreq = p[1] & BTH_MIGREQ;
+	bth->pad_count = (p[1] & BTH_PAD) >> BTH_PAD_SHIFT;
 	bth->tver = p[1] & 0xf;
 	bth->pkey = get_be16(p + 2);
-	bth->fecn = p[4] >> 7;
-	bth->becn = p[4] >> 6 & 1;
+	bth->fecn = p[4] & BTH_FECN;
+	bth->becn = p[4] & BTH_BECN;
 	bth->generation = p[4] >> 3 & 7;
 	bth->is_twice = p[4] & 1;
-	bth->dest_qp = get_be24(p + 5);
-	bth->ack_req = p[8] >> 7;
-	bth->psn = get_be24(p + 9);
+	bth->dest_qp = get_be32(p + 4) & QPN_MASK;
+	bth->ack_req = p[8] & BTH_ACK_REQ;
+	bth->psn = get_be32(p + 8) & QPN_MASK;
 }
 
 static inline bool bth_is_twice(const uint8_t *p)
@@ -103,7 +108,7 @@ static inline uint32_t bth_psn(const uint8_t *p)
 
 static inline bool bth_has_fecn(const uint8_t *p)
 {
-	return p[4] & 0x80;
+	return p[4] & BTH_FECN;
 }
 
 static inline void bth_set_psn(uint8_t *p, uint32_t psn)
@@ -113,7 +118,7 @@ static inline void bth_set_psn(uint8_t *p, uint32_t psn)
 
 static inline void bth_set_ack_req(uint8_t *p)
 {
-	p[8] |= 0x80;
+	p[8] |= BTH_ACK_REQ;
 }
 
 /* Datagram extended transport header, 9.3.1. */

@@ -105,7 +105,7 @@ size_t wire_pack(uint8_t *bytes, const struct wire_packet *packet)
 	const struct opcode *op = opcode_get(packet->bth.opcode);
 
 	bth_pack(bytes, &packet->bth);
-	bytes[1] = (bytes[1] & ~0x30) | wire_pad(packet->payload_length) << 4;
+	bytes[1] = (bytes[1] & ~BTH_PAD) | wire_pad(packet->payload_length) << BTH_PAD_SHIFT;
 	if (op->header_bytes == BTH_BYTES)
 		return BTH_BYTES;
 	if (op->deth_at)
