@@ -498,20 +498,27 @@ static struct qp *receive_packets(struct adapter *adapter, const struct packet *
 	return receive_alone(adapter, packet, now, outbox);
 }
 
-/* An ACK, and what came behind it: together if both are plain, or one after the other. */
+/* An ACK, and what came behind it. */
+APART static struct qp *receive_apart(struct adapter *adapter, const struct packet *packet,
+				      uint64_t now, struct outbox *outbox)
+{
+	struct packet rest = *packet, ack;
+	uint8_t room[ACK_BYTES];
+	struct qp *first, *last;
+
+	ack = packet_part_ack(&rest, room);
+	first = receive_alone(adapter, &ack, now, outbox);
+	last = receive_packets(adapter, &rest, now, outbox);
+	return last ? last : first;
+}
+
+/* Together, if both are plain. */
 static struct qp *receive_turn(struct adapter *adapter, const struct packet *packet, uint64_t now,
 			       struct outbox *outbox)
 {
-	struct qp *qp = packet->more ? NULL : plain_take(adapter, packet, now), *last;
-	struct packet rest = *packet, ack;
-	uint8_t room[ACK_BYTES];
+	struct qp *qp = packet->more ? NULL : plain_take(adapter, packet, now);
 
-	if (qp)
-		return qp;
-	ack = packet_part_ack(&rest, room);
-	qp = receive_alone(adapter, &ack, now, outbox);
-	last = receive_packets(adapter, &rest, now, outbox);
-	return last ? last : qp;
+	return qp ? qp : receive_apart(adapter, packet, now, outbox);
 }
 
 struct qp *transport_receive(struct adapter *adapter, const struct packet *packet, uint64_t now,

@@ -396,6 +396,31 @@ static void test_an_ack_and_its_reply_may_be_one_packet_from_the_start(void **st
 	joined_replies(&ipv6, &ipv6);
 }
 
+/* That is how nobody of ours sends it: its ACK is for one queue pair, its message for another. */
+static void test_one_that_is_for_two_is_not_taken_apart(void **state)
+{
+	struct outbox *outbox;
+	struct pair pair;
+	uint8_t *at;
+	const uint32_t size = BTH_BYTES + AETH_BYTES + BTH_BYTES + 8;
+
+	pair_open(&pair, &ipv4_a, &ipv4_b);
+	outbox = udp_link_outbox(pair.a);
+	at = outbox->reserve(outbox, &pair.av, DEST_QP, size);
+	assert_non_null(at);
+	write_packet(at, DEST_QP, 1, size - BTH_BYTES);
+	at[0] = OPCODE_ACK_AND;
+	write_packet(at + BTH_BYTES + AETH_BYTES, DEST_QP + 1, 1, 8);
+	outbox->commit(outbox, size);
+	assert_true(udp_link_flush(pair.a));
+	kept_count = 0;
+	receive(pair.b, pair.fd, &ipv4_b, 1);
+	assert_int_equal(kept_count, 1);
+	assert_int_equal(kept[0].bytes[0], OPCODE_ACK_AND);
+	assert_int_equal(kept[0].packet.length, size);
+	pair_close(&pair);
+}
+
 /* One behind another is a packet of its run, whose sum is made anew; a shorter one, filled up. */
 static void test_several_of_them_are_a_run(void **state)
 {
@@ -679,6 +704,7 @@ int main(void)
 	    cmocka_unit_test(test_an_ack_and_the_reply_are_one_packet_to_ours),
 	    cmocka_unit_test(test_a_reply_that_is_summed_has_an_ack_before_it),
 	    cmocka_unit_test(test_an_ack_and_its_reply_may_be_one_packet_from_the_start),
+	    cmocka_unit_test(test_one_that_is_for_two_is_not_taken_apart),
 	    cmocka_unit_test(test_several_of_them_are_a_run),
 	    cmocka_unit_test(test_a_reply_that_is_summed_begins_a_batch),
 	    cmocka_unit_test(test_an_ack_whose_reply_is_not_sent_is_whole),
