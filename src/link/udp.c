@@ -165,18 +165,17 @@ static bool is_ack(const uint8_t *bth)
 static bool joins_ack(const struct udp_link *link, const struct udp_run *run, const struct av *av,
 		      uint32_t dest_qp, uint32_t bytes)
 {
-	const uint32_t ack = BTH_BYTES + AETH_BYTES;
-
-	return run->count == 1 && run->segment == ack + ICRC_BYTES && bytes <= av->carrier_max &&
-	       run->dest_qp == dest_qp && is_ack(link->stage + run->offset) &&
-	       is_same_way(&run->av, av) && !length_joined(link, run, av, dest_qp, bytes);
+	return run->count == 1 && run->segment == ACK_BYTES + ICRC_BYTES &&
+	       bytes <= av->carrier_max && run->dest_qp == dest_qp &&
+	       is_ack(link->stage + run->offset) && is_same_way(&run->av, av) &&
+	       !length_joined(link, run, av, dest_qp, bytes);
 }
 
 /* It was written where the ACK's ICRC would be. */
 static void join_ack(struct udp_link *link, struct udp_run *run, uint32_t bytes)
 {
 	link->stage[run->offset] = OPCODE_ACK_AND;
-	run->segment = run->last = BTH_BYTES + AETH_BYTES + bytes;
+	run->segment = run->last = ACK_BYTES + bytes;
 	link->used = run->offset + run->segment;
 }
 

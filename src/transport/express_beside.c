@@ -46,8 +46,7 @@ bool express_may_leave(const struct qp *qp)
 bool express_may_arrive(const struct qp *qp, const struct packet *packet)
 {
 	return qp->type == IBV_QPT_RC && express_receives(qp) &&
-	       pkey_is_match(qp->pkey, qp->pkey) && gid_is_same(&packet->sgid, &qp->av.dgid) &&
-	       gid_is_same(&packet->dgid, &qp->av.sgid) &&
+	       pkey_is_match(qp->pkey, qp->pkey) && responder_is_from_peer(qp, packet) &&
 	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_SEND);
 }
 

@@ -33,11 +33,6 @@ static bool is_plain(const struct packet *packet)
 	return !(bth[1] & ~BTH_MIGREQ) && !bth[4] && !bth[8] && !congestion_is_marked(packet);
 }
 
-static bool is_from_peer(const struct qp *qp, const struct packet *packet)
-{
-	return gid_is_same(&packet->sgid, &qp->av.dgid) && gid_is_same(&packet->dgid, &qp->av.sgid);
-}
-
 /* The QP is in the midst of such a message, expects this packet, and has nothing else on its mind.
  */
 static bool is_expected(const struct qp *qp, const struct packet *packet, enum message message)
@@ -50,7 +45,8 @@ static bool is_expected(const struct qp *qp, const struct packet *packet, enum m
 	       packet->length == BTH_BYTES + (size_t)qp->mtu && !responder->is_fatal &&
 	       !responder->has_told && !responder->is_unready && !responder->requests &&
 	       (!responder->is_owed || aeth_kind(responder->syndrome) == AETH_ACK) && !qp->ledger &&
-	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) && is_from_peer(qp, packet);
+	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) &&
+	       responder_is_from_peer(qp, packet);
 }
 
 /* How many of the packet and those behind it are whole within so many bytes. */
@@ -137,7 +133,8 @@ static bool is_awaited(const struct qp *qp, const struct packet *packet)
 	       psn_compare(requester->psn, requester->una) > 0 && !requester->recovery &&
 	       requester->rnr_deadline == NO_DEADLINE &&
 	       sq_wqe(&qp->sq, sq_head(qp))->opcode == IBV_WR_RDMA_READ &&
-	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) && is_from_peer(qp, packet);
+	       pkey_is_match(get_be16(packet->bth + 2), qp->pkey) &&
+	       responder_is_from_peer(qp, packet);
 }
 
 /* How many of the packet and those behind it are none of the last that a request of it asked for.

@@ -49,8 +49,6 @@ struct packet {
 	const uint8_t *ack;
 };
 
-enum { ACK_BYTES = BTH_BYTES + AETH_BYTES };
-
 /* That ACK, as it would have come by itself, in so much room; the packet is without it then. */
 static inline struct packet packet_part_ack(struct packet *packet, uint8_t room[ACK_BYTES])
 {

@@ -144,7 +144,7 @@ static void count_joined(struct qp *qp, uint32_t size)
 static bool put_joined(struct qp *qp, const struct ibv_send_wr *wr, struct send_wqe *wqe,
 		       const struct wire_packet *wire, struct outbox *outbox)
 {
-	uint32_t size = BTH_BYTES + AETH_BYTES + packet_size(wire);
+	uint32_t size = ACK_BYTES + packet_size(wire);
 	bool is_summed = outbox->takes_sums && is_whole(qp, wr, wire);
 	uint8_t *to = outbox->reserve(outbox, &qp->av, qp->attr.dest_qp_num, size);
 

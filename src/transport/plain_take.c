@@ -61,7 +61,7 @@ static bool take_send(struct qp *qp, const struct packet *packet, uint64_t now)
 	const struct opcode *op = opcode_get(packet->bth[0]);
 	const uint8_t *bth = packet->bth;
 	struct express express = record_of(bth);
-	uint32_t flags = EXPRESS_MESSAGE, pad = (bth[1] & BTH_PAD) >> BTH_PAD_SHIFT;
+	uint32_t flags = EXPRESS_MESSAGE, pad = bth_pad_count(bth);
 
 	if (packet->length < op->header_bytes + pad)
 		return false;

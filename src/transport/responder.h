@@ -166,6 +166,12 @@ enum verdict {
 	REFUSED,   /* `arrival` says how */
 };
 
+/* It comes from whom the QP is connected to, by address, to the address that this one knows. */
+static inline bool responder_is_from_peer(const struct qp *qp, const struct packet *packet)
+{
+	return gid_is_same(&packet->sgid, &qp->av.dgid) && gid_is_same(&packet->dgid, &qp->av.sgid);
+}
+
 /* The message at this PSN is the next one, and there is nothing else in mind. */
 static inline bool responder_awaits(const struct responder *responder, uint32_t psn)
 {

@@ -49,7 +49,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 static bool measure(struct row *row)
 {
 	const struct packet *packet = row->packet;
-	size_t around = BTH_BYTES + ((packet->bth[1] & BTH_PAD) >> BTH_PAD_SHIFT);
+	size_t around = BTH_BYTES + bth_pad_count(packet->bth);
 
 	if (packet->length <= around || packet->length - around > row->qp->mtu)
 		return false;

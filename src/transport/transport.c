@@ -112,8 +112,7 @@ static bool is_for_type(const struct qp *qp, const struct wire_packet *wire)
 /* 9.6.1.4: a connected QP listens to its peer only. */
 static bool is_from_peer(const struct qp *qp, const struct packet *packet)
 {
-	return qp->type == IBV_QPT_UD || (gid_is_same(&packet->sgid, &qp->av.dgid) &&
-					  gid_is_same(&packet->dgid, &qp->av.sgid));
+	return qp->type == IBV_QPT_UD || responder_is_from_peer(qp, packet);
 }
 
 static bool is_acceptable(struct qp *qp, const struct packet *packet,

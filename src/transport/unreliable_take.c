@@ -49,7 +49,7 @@ static bool load(const struct packet *packet, uint8_t opcode, struct head *head)
 		return false;
 	memcpy(head->bth, packet->bth, BTH_BYTES);
 	head->bth[0] = opcode;
-	pad = (head->bth[1] & BTH_PAD) >> BTH_PAD_SHIFT;
+	pad = bth_pad_count(head->bth);
 	if (!is_plain(head->bth) || packet->length < op->header_bytes + pad)
 		return false;
 	head->is_datagram = op->deth_at;
@@ -64,11 +64,6 @@ static bool load(const struct packet *packet, uint8_t opcode, struct head *head)
 	return true;
 }
 
-static bool is_from_peer(const struct qp *qp, const struct packet *packet)
-{
-	return gid_is_same(&packet->sgid, &qp->av.dgid) && gid_is_same(&packet->dgid, &qp->av.sgid);
-}
-
 static bool is_for_datagrams(const struct qp *qp, const struct packet *packet,
 			     const struct head *head)
 {
@@ -81,7 +76,7 @@ static bool is_for_connected(const struct qp *qp, const struct packet *packet,
 			     const struct head *head)
 {
 	return qp->type == IBV_QPT_UC && qp->has_communicated && head->length <= qp->mtu &&
-	       qp->responder->message == MESSAGE_NONE && is_from_peer(qp, packet);
+	       qp->responder->message == MESSAGE_NONE && responder_is_from_peer(qp, packet);
 }
 
 /* Whoever asks is of this host as well, and the answer goes where others went. */
@@ -204,7 +199,8 @@ static bool is_answer(const struct packet *packet, const uint8_t *bth)
 static bool is_sending(const struct qp *qp, const struct packet *packet)
 {
 	return atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       (qp->type == IBV_QPT_UD || (qp->type == IBV_QPT_UC && is_from_peer(qp, packet)));
+	       (qp->type == IBV_QPT_UD ||
+		(qp->type == IBV_QPT_UC && responder_is_from_peer(qp, packet)));
 }
 
 static struct qp *take_answer(struct adapter *adapter, const struct packet *packet)

@@ -27,6 +27,7 @@ enum {
 	ICRC_BYTES = 4,
 	GRH_BYTES = 40,
 
+	ACK_BYTES = BTH_BYTES + AETH_BYTES, /* an ACKNOWLEDGE, all of it */
 	CNP_PAYLOAD_BYTES = 16,
 	ATOMIC_WRITE_BYTES = 8,
 	/* The longest of all, an atomic over XRC. */
@@ -61,6 +62,11 @@ enum { BTH_SOLICITED = 0x80, BTH_MIGREQ = 0x40, BTH_PAD = 0x30, BTH_PAD_SHIFT = 
 /* in the fifth, before the QP number, and in the ninth, before the PSN. */
 enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_ACK_REQ = 0x80 };
 
+static inline uint8_t bth_pad_count(const uint8_t *p)
+{
+	return (p[1] & BTH_PAD) >> BTH_PAD_SHIFT;
+}
+
 static inline void bth_pack(uint8_t *p, const struct bth *bth)
 {
 	p[0] = bth->opcode;
@@ -78,7 +84,7 @@ static inline void bth_unpack(struct bth *bth, const uint8_t *p)
 	bth->opcode = p[0];
 	bth->solicited = p[1] & BTH_SOLICITED;
 	bth->migreq = p[1] & BTH_MIGREQ;
-	bth->pad_count = (p[1] & BTH_PAD) >> BTH_PAD_SHIFT;
+	bth->pad_count = bth_pad_count(p);
 	bth->tver = p[1] & 0xf;
 	bth->pkey = get_be16(p + 2);
 	bth->fecn = p[4] & BTH_FECN;

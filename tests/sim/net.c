@@ -576,7 +576,8 @@ static void route(struct world *world, struct parcel *parcel, const struct wire_
 		parcel->stream = packet->op->flags & OPF_REQUEST ? dest->peer : dest;
 }
 
-/* An ACK and a packet behind it (OPCODE_ACK_AND), which a link takes apart where they arrive. */
+/* An ACK and a packet behind it (OPCODE_ACK_AND), which have fates of their own here. What arrives
+ * together a link may deliver as one (join() in world.c). */
 static void commit_joined(struct outbox *outbox, size_t size)
 {
 	struct outbox_of_node *out = (struct outbox_of_node *)outbox;

@@ -547,7 +547,6 @@ static void an_ack_gives_what_waits_its_turn(void **state)
 	pair_expect_trace(pair, "A SEND_ONLY 0 ack\nB ACK 0\nA SEND_ONLY 1 ack\nB ACK 1\n");
 }
 
-/* Of what was large long ago nothing is left to tell apart by. */
 /* ---- an ACK with what came behind it ---- */
 
 /* B's reply to A, and its ACK before that, on their way. */
@@ -668,6 +667,7 @@ static void a_full_cq_ends_a_turn(void **state)
 	(void)state;
 }
 
+/* Of what was large long ago nothing is left to tell apart by. */
 static void after_large_ones_come_small_ones(void **state)
 {
 	struct pair *pair = *state;

@@ -402,7 +402,7 @@ static void test_one_that_is_for_two_is_not_taken_apart(void **state)
 	struct outbox *outbox;
 	struct pair pair;
 	uint8_t *at;
-	const uint32_t size = BTH_BYTES + AETH_BYTES + BTH_BYTES + 8;
+	const uint32_t size = ACK_BYTES + BTH_BYTES + 8;
 
 	pair_open(&pair, &ipv4_a, &ipv4_b);
 	outbox = udp_link_outbox(pair.a);
@@ -410,7 +410,7 @@ static void test_one_that_is_for_two_is_not_taken_apart(void **state)
 	assert_non_null(at);
 	write_packet(at, DEST_QP, 1, size - BTH_BYTES);
 	at[0] = OPCODE_ACK_AND;
-	write_packet(at + BTH_BYTES + AETH_BYTES, DEST_QP + 1, 1, 8);
+	write_packet(at + ACK_BYTES, DEST_QP + 1, 1, 8);
 	outbox->commit(outbox, size);
 	assert_true(udp_link_flush(pair.a));
 	kept_count = 0;
