@@ -14,6 +14,7 @@
 #include "engine/lane.h"
 #include "link/samehost.h"
 #include "transport/transport.h"
+#include "counted.h"
 #include "live.h"
 
 enum { REGIONS = 8 };
@@ -118,11 +119,6 @@ static inline struct contact meet(struct end *end, enum ibv_qp_type type, int ac
 	qp_connect(end->qp, peer.qpn);
 	assert_true(hear(&peer));
 	return peer;
-}
-
-static inline const struct transport_counters *counted(const struct end *end)
-{
-	return transport_counters(qp_of(end->qp));
 }
 
 static inline struct ibv_wc transfer(struct end *end, enum ibv_wr_opcode opcode, struct ibv_sge sge,

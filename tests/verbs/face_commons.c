@@ -102,7 +102,7 @@ static void until_reached(struct end *end, const struct contact *peer)
 {
 	double until = seconds() + PATIENCE_S;
 
-	while (counted(end)->reached == 0) {
+	while (counted(end).reached == 0) {
 		assert_true(seconds() < until);
 		assert_wc(transfer(end, IBV_WR_RDMA_WRITE, end_sge(end, 0, 8), peer->addrs[PRIVATE],
 				   peer->rkeys[PRIVATE]),
@@ -140,7 +140,7 @@ static void shared_memory_is_mapped_and_copied_to(void **state)
 	peer = meet(&end, IBV_QPT_RC, live_access);
 	mr = ibv_reg_mr(pd, pages(2 * REGION), 2 * REGION, IBV_ACCESS_LOCAL_WRITE);
 	until_reached(&end, &peer);
-	packets = counted(&end)->sent_packets;
+	packets = counted(&end).sent_packets;
 	stop_server();
 	for (int i = 0; i < KINDS; i++) {
 		assert_int_equal(mappings(kinds[i].name, &start_of), 0);
@@ -149,7 +149,7 @@ static void shared_memory_is_mapped_and_copied_to(void **state)
 		assert_int_equal(mappings(kinds[i].name, &start_of), 1);
 		assert_memory_equal(start_of + kinds[i].offset + 5, mr->addr, REGION - 200);
 	}
-	assert_int_equal(counted(&end)->sent_packets, packets);
+	assert_int_equal(counted(&end).sent_packets, packets);
 	kill(server, SIGCONT);
 	ibv_dereg_mr(mr);
 	end_destroy(&end);
@@ -170,8 +170,8 @@ static void a_stream_of_small_ones_is_copied_as_well(void **state)
 	start(serve);
 	peer = meet(&end, IBV_QPT_RC, live_access);
 	until_reached(&end, &peer);
-	packets = counted(&end)->sent_packets;
-	reached = counted(&end)->reached;
+	packets = counted(&end).sent_packets;
+	reached = counted(&end).reached;
 	sge = end_sge(&end, 0, 16);
 	wr = make_send(IBV_WR_RDMA_WRITE, &sge);
 	wr.send_flags = 0;
@@ -182,8 +182,8 @@ static void a_stream_of_small_ones_is_copied_as_well(void **state)
 	wr.send_flags = IBV_SEND_SIGNALED;
 	post_send_wr(&end, &wr);
 	assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
-	assert_int_equal(counted(&end)->sent_packets, packets);
-	assert_int_equal(counted(&end)->reached, reached + 11);
+	assert_int_equal(counted(&end).sent_packets, packets);
+	assert_int_equal(counted(&end).reached, reached + 11);
 	end_destroy(&end);
 	stop();
 }
@@ -270,13 +270,13 @@ static const char *write_again(struct end *end, const struct contact *peer)
 	do {
 		assert_true(seconds() < until);
 		assert_wc(write_8(end, peer, peer->rkeys[BUF], 1), 0x5e4d, IBV_WC_SUCCESS);
-	} while (counted(end)->reached < 2);
-	packets = counted(end)->sent_packets;
-	reached = counted(end)->reached;
+	} while (counted(end).reached < 2);
+	packets = counted(end).sent_packets;
+	reached = counted(end).reached;
 	for (char i = 2; i < 10; i++)
 		assert_wc(write_8(end, peer, peer->rkeys[BUF], i), 0x5e4d, IBV_WC_SUCCESS);
-	assert_int_equal(counted(end)->sent_packets, packets);
-	assert_int_equal(counted(end)->reached, reached + 8);
+	assert_int_equal(counted(end).sent_packets, packets);
+	assert_int_equal(counted(end).reached, reached + 8);
 	assert_int_equal(mappings("memfd:verbatim-buf", &start_of), 1);
 	assert_int_equal(start_of[64], 9);
 	return start_of + 64;

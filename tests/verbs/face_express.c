@@ -10,6 +10,7 @@
 
 #include "device/qp.h"
 #include "transport/transport.h"
+#include "counted.h"
 #include "live.h"
 
 enum {
@@ -196,11 +197,6 @@ static void questions_and_answers(void **state)
 
 /* ---- one process ---- */
 
-static const struct transport_counters *counters_of(const struct end *end)
-{
-	return transport_counters(qp_of(end->qp));
-}
-
 static void messages_to_oneself(void **state)
 {
 	const char *setting = getenv("VERBATIM_EXPRESS");
@@ -222,7 +218,7 @@ static void messages_to_oneself(void **state)
 		take_message(&b, i);
 		expect(&a, SEND_ID + i);
 	}
-	assert_int_equal(!counters_of(&a)->expressed, setting && !strcmp(setting, "off"));
+	assert_int_equal(!counted(&a).expressed, setting && !strcmp(setting, "off"));
 	pair_destroy(&a, &b);
 	assert_int_equal(live_close(NULL), 0);
 }

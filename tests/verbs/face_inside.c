@@ -10,6 +10,7 @@
 
 #include "device/qp.h"
 #include "transport/transport.h"
+#include "counted.h"
 #include "live.h"
 
 enum { REGION = 4 << 20, LARGE = 3 << 20, LONG = 20000 };
@@ -18,11 +19,6 @@ static struct end from, to;
 static char *sent, *received;
 static struct ibv_mr *mr;   /* both */
 static struct ibv_srq *srq; /* NULL: `to` has receives of its own */
-
-static const struct transport_counters *counted(const struct end *end)
-{
-	return transport_counters(qp_of(end->qp));
-}
 
 static struct ibv_sge sge_at(const char *memory, uint32_t length)
 {
@@ -117,7 +113,7 @@ static void whole_messages_arrive(void **state)
 		struct ibv_sge in = sge_at(received + i % 5, sizes[i] + i % 2);
 		struct ibv_sge out = sge_at(sent + i * 3, sizes[i]);
 		struct ibv_send_wr wr = make_send(i % 2 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, &out);
-		uint64_t reached = counted(&from)->reached;
+		uint64_t reached = counted(&from).reached;
 		struct ibv_wc wc;
 
 		fill(sent + i * 3, sizes[i], i);
@@ -142,9 +138,9 @@ static void whole_messages_arrive(void **state)
 		/* of the others some may go by packets: another thread may have had the other lane
 		 * for a moment */
 		if (sizes[i] == 1000)
-			assert_int_equal(counted(&from)->reached, reached);
+			assert_int_equal(counted(&from).reached, reached);
 	}
-	assert_true(counted(&from)->reached > 0);
+	assert_true(counted(&from).reached > 0);
 }
 
 static void lists_are_gathered_and_scattered(void **state)
@@ -390,7 +386,7 @@ static void writes_and_reads_arrive(void **state)
 {
 	static const uint32_t sizes[] = {1,    7,    8,	   100,	  256,	 257,	  4095,
 					 4096, 4097, 9000, 65536, 65537, 1 << 20, (1 << 20) + 1};
-	uint64_t reached = counted(&from)->reached;
+	uint64_t reached = counted(&from).reached;
 
 	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		for (int elements = 1; elements <= 2; elements++) {
@@ -398,7 +394,7 @@ static void writes_and_reads_arrive(void **state)
 			expect_access(IBV_WR_RDMA_READ, sizes[i], i + 100, elements);
 		}
 	}
-	assert_true(counted(&from)->reached > reached);
+	assert_true(counted(&from).reached > reached);
 }
 
 /* What is inline, is not asked to be told, or has a message behind it in the list. */
@@ -517,14 +513,14 @@ static void a_rate_that_is_limited_meanwhile(void **state)
 	uint64_t reached;
 
 	send_one_of_each();
-	reached = counted(&from)->reached;
+	reached = counted(&from).reached;
 	assert_int_equal(ibv_modify_qp_rate_limit(from.qp, &limit), 0);
 	write_to((uintptr_t)received, mr->rkey, IBV_WC_SUCCESS);
-	assert_int_equal(counted(&from)->reached, reached);
+	assert_int_equal(counted(&from).reached, reached);
 	limit.rate_limit = 0;
 	assert_int_equal(ibv_modify_qp_rate_limit(from.qp, &limit), 0);
 	write_to((uintptr_t)received, mr->rkey, IBV_WC_SUCCESS);
-	assert_int_equal(counted(&from)->reached, reached + 1);
+	assert_int_equal(counted(&from).reached, reached + 1);
 }
 
 static void expect_nobody_there(void)

@@ -253,7 +253,7 @@ static void serve_taking(void)
 			_exit(3);
 		if (!hear(&own))
 			_exit(0);
-		own.assists = counted(&end)->fetched;
+		own.assists = counted(&end).fetched;
 		tell(&own);
 	}
 }
@@ -321,7 +321,7 @@ static uint64_t send_to(void (*other)(void), int64_t count, uint64_t *offered)
 	box = make_box();
 	get_to_know(&end);
 	assert_int_equal(stream(&end, &box, count), IBV_WC_SUCCESS);
-	*offered = counted(&end)->offered;
+	*offered = counted(&end).offered;
 	fetched = fetched_there();
 	end_all(&end, &box);
 	return fetched;
@@ -399,9 +399,9 @@ static uint64_t offered_alone(void)
 	for (uint64_t number = 0; number < LONE; number++)
 		write_message(lone_slot(&box, number), number);
 	send_alone(&end, &box, 0, 280);
-	before = counted(&end)->offered;
+	before = counted(&end).offered;
 	send_alone(&end, &box, 280, LONE);
-	offered = counted(&end)->offered - before;
+	offered = counted(&end).offered - before;
 	end_all(&end, &box);
 	return offered;
 }

@@ -129,14 +129,14 @@ static uint64_t until_reached(struct end *end, const struct contact *peer)
 {
 	double until = seconds() + PATIENCE_S;
 
-	while (counted(end)->reached == 0) {
+	while (counted(end).reached == 0) {
 		assert_true(seconds() < until);
 		assert_wc(transfer(end, IBV_WR_RDMA_WRITE, end_sge(end, 0, 8), peer->addrs[PLAIN],
 				   peer->rkeys[PLAIN]),
 			  0x5e4d, IBV_WC_SUCCESS);
 	}
-	assert_int_equal(counted(end)->reached, 1);
-	return counted(end)->sent_packets;
+	assert_int_equal(counted(end).reached, 1);
+	return counted(end).sent_packets;
 }
 
 static void messages_land_while_the_target_is_stopped(void **state)
@@ -157,10 +157,10 @@ static void messages_land_while_the_target_is_stopped(void **state)
 		write_and_read_back(&end, &peer, mr, sizes[i]);
 	for (uint32_t i = 0; i < SIZES; i++)
 		write_and_read_back(&uc, &peer_uc, mr, sizes[i]);
-	assert_int_equal(counted(&end)->reached, 1 + 2 * SIZES);
-	assert_int_equal(counted(&end)->sent_packets, packets);
-	assert_int_equal(counted(&uc)->reached, 1 + SIZES);
-	assert_int_equal(counted(&uc)->sent_packets, packets_uc);
+	assert_int_equal(counted(&end).reached, 1 + 2 * SIZES);
+	assert_int_equal(counted(&end).sent_packets, packets);
+	assert_int_equal(counted(&uc).reached, 1 + SIZES);
+	assert_int_equal(counted(&uc).sent_packets, packets_uc);
 	kill(server, SIGCONT);
 	ibv_dereg_mr(mr);
 	end_destroy(&end);
@@ -208,7 +208,7 @@ static void lists_and_inline_data_land_too(void **state)
 	assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
 	assert_memory_equal(end.buffer + 1000, all, 40);
 	assert_memory_equal(end.buffer + 2000, all + 40, 70);
-	assert_int_equal(counted(&end)->reached, 1 + 3);
+	assert_int_equal(counted(&end).reached, 1 + 3);
 	/* an atomic goes by packets, and what follows at once waits for it */
 	list[0] = end_sge(&end, 3000, 8);
 	wr = make_send(IBV_WR_ATOMIC_FETCH_AND_ADD, list);
@@ -243,7 +243,7 @@ static void a_long_one_behind_packets_is_reached_too(void **state)
 	peer = meet(&end, IBV_QPT_RC, live_access);
 	mr = ibv_reg_mr(pd, pages(REGION), REGION, IBV_ACCESS_LOCAL_WRITE);
 	until_reached(&end, &peer);
-	reached = counted(&end)->reached;
+	reached = counted(&end).reached;
 	for (int i = 1; i <= 10; i++) {
 		sge = end_sge(&end, 3000, 8);
 		wr = make_send(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge);
@@ -259,7 +259,7 @@ static void a_long_one_behind_packets_is_reached_too(void **state)
 		assert_int_equal(next_wc(end.cq).opcode, IBV_WC_FETCH_ADD);
 		assert_wc(next_wc(end.cq), 0x5e4d, IBV_WC_SUCCESS);
 		assert_int_equal(*(uint64_t *)((char *)mr->addr + 4096), 7 * i);
-		assert_int_equal(counted(&end)->reached, reached + (uint64_t)i);
+		assert_int_equal(counted(&end).reached, reached + (uint64_t)i);
 	}
 	ibv_dereg_mr(mr);
 	end_destroy(&end);
@@ -286,7 +286,7 @@ static void what_is_long_is_done_by_both_where_the_target_polls(void **state)
 		assert_true(hear(&told));
 		/* both have to have a core at once, which a busy machine may not give them */
 	} while (!told.assists && seconds() < until);
-	assert_int_equal(counted(&end)->sent_packets, packets);
+	assert_int_equal(counted(&end).sent_packets, packets);
 	ibv_dereg_mr(mr);
 	end_destroy(&end);
 	stop();
@@ -420,8 +420,8 @@ static void not_where_that_is_off(void **state)
 	assert_wc(transfer(&end, IBV_WR_RDMA_WRITE, end_sge(&end, 0, 8), peer.addrs[PLAIN],
 			   peer.rkeys[PLAIN]),
 		  0x5e4d, IBV_WC_SUCCESS);
-	assert_int_equal(counted(&end)->reached, 0);
-	assert_int_equal(counted(&end)->sent_packets, 1);
+	assert_int_equal(counted(&end).reached, 0);
+	assert_int_equal(counted(&end).sent_packets, 1);
 	end_destroy(&end);
 	stop();
 }
@@ -442,7 +442,7 @@ static void nor_where_the_target_is_undumpable(void **state)
 	assert_wc(transfer(&end, IBV_WR_RDMA_WRITE, end_sge(&end, 0, 8), peer.addrs[PLAIN],
 			   peer.rkeys[PLAIN]),
 		  0x5e4d, IBV_WC_SUCCESS);
-	assert_int_equal(counted(&end)->reached, 0);
+	assert_int_equal(counted(&end).reached, 0);
 	end_destroy(&end);
 	stop();
 }
@@ -495,7 +495,7 @@ static void refuse_all(void)
 		if (wc.status != wrong->status || wc.vendor_err != wrong->reason)
 			fail_msg("wrong %s: %s, reason %u", wrong->what,
 				 ibv_wc_status_str(wc.status), wc.vendor_err);
-		assert_int_equal(counted(&end)->reached, 0);
+		assert_int_equal(counted(&end).reached, 0);
 		end_destroy(&end);
 	}
 	stop();
@@ -541,13 +541,13 @@ static void write_until_refused(void)
 		tell(&own);
 		assert_true(hear(&peer));
 		do {
-			fill(mr->addr, 8, (uint32_t)counted(&end)->reached);
+			fill(mr->addr, 8, (uint32_t)counted(&end).reached);
 			wc = transfer(&end, IBV_WR_RDMA_WRITE, sge, peer.addrs[PLAIN],
 				      peer.rkeys[PLAIN]);
 		} while (wc.status == IBV_WC_SUCCESS);
 		if (wc.status != IBV_WC_REM_ACCESS_ERR)
 			_exit(3);
-		reached += counted(&end)->reached;
+		reached += counted(&end).reached;
 		end_destroy(&end);
 		tell(&own);
 	}
@@ -694,7 +694,7 @@ static void write_numbers(void)
 			.status != IBV_WC_SUCCESS)
 			_exit(3);
 	}
-	_exit(counted(&end)->reached > NUMBERED ? 0 : 4);
+	_exit(counted(&end).reached > NUMBERED ? 0 : 4);
 }
 
 /* How many words are older than the last one, which must be the first to be read. */

@@ -181,7 +181,7 @@ static void stream(void)
 	}
 	/* under ThreadSanitizer, or on a busy machine, there are hardly any */
 	assert_true(rounds.count < FEW || rounds.quiet >= rounds.count / 2);
-	assert_int_equal(counted(&end)->sent_packets, number);
+	assert_int_equal(counted(&end).sent_packets, number);
 	part(&end);
 }
 
