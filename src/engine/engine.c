@@ -11,9 +11,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "engine/domain.h"
+#include "engine/fence.h"
 #include "engine/line.h"
 #include "engine/netdev.h"
 #include "engine/progress.h"
@@ -257,6 +259,8 @@ static int start(struct engine **result)
 	pool_init(&engine->pool, ENGINE_POOL);
 	reachable_open(&engine->reachable, engine->neighbours.are_reachable);
 	error = slot_take(&engine->slot);
+	if (__libc_single_threaded)
+		fence_prepare();
 	while (error == 0 && engine->lane_count < lanes) {
 		error = lane_open(engine, engine->lane_count, &engine->lanes[engine->lane_count]);
 		engine->lane_count += error == 0;

@@ -222,8 +222,7 @@ static inline unsigned int lane_count(atomic_uint *counter)
 
 /*
  * Between letting go and looking at what came in meanwhile: who put work there first and then did
- * not get the lock must be seen. The latch is let go by a locked instruction, which on x86-64 is
- * this fence.
+ * not get the lock must be seen. On x86-64 letting go was this fence (latch.h).
  */
 static inline void lane_fence_released(void)
 {

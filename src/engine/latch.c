@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for a latch.
+ * Taking a latch by its word, and waiting for it.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -12,24 +12,63 @@
 
 #ifndef LATCH_IS_MUTEX
 
+/* What the word says. */
+enum { LATCH_FREE, LATCH_HELD, LATCH_AWAITED /* held, and somebody may sleep */ };
+
 enum { SPINS = 100 };
 
-void latch_wake(struct latch *latch)
+static void wake(struct latch *latch)
 {
-	syscall(SYS_futex, &latch->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, &latch->bias.word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static bool take_word(struct latch *latch)
+{
+	unsigned int word = LATCH_FREE;
+
+	return atomic_compare_exchange_strong_explicit(&latch->bias.word, &word, LATCH_HELD,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* Who finds somebody inside looks once more behind the word: until then others were told that it is
+ * held, by us, who will not look for what they left. */
+bool latch_try_word(struct latch *latch)
+{
+	do {
+		if (!take_word(latch))
+			return false;
+		if (bias_settle(&latch->bias))
+			return true;
+		latch_give_word(latch);
+	} while (!bias_is_inside(&latch->bias));
+	return false;
 }
 
 /* Who has slept leaves it awaited, as others may sleep still. */
-void latch_take(struct latch *latch)
+static void await_word(struct latch *latch)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (latch_try(latch))
+		if (take_word(latch))
 			return;
 		caa_cpu_relax();
 	}
-	while (atomic_exchange_explicit(&latch->state, LATCH_AWAITED, memory_order_acquire) !=
+	while (atomic_exchange_explicit(&latch->bias.word, LATCH_AWAITED, memory_order_acquire) !=
 	       LATCH_FREE)
-		syscall(SYS_futex, &latch->state, FUTEX_WAIT_PRIVATE, LATCH_AWAITED, NULL, NULL, 0);
+		syscall(SYS_futex, &latch->bias.word, FUTEX_WAIT_PRIVATE, LATCH_AWAITED, NULL, NULL,
+			0);
+}
+
+void latch_take_word(struct latch *latch)
+{
+	await_word(latch);
+	if (!bias_settle(&latch->bias))
+		bias_await(&latch->bias);
+}
+
+void latch_give_word(struct latch *latch)
+{
+	if (atomic_exchange(&latch->bias.word, LATCH_FREE) == LATCH_AWAITED)
+		wake(latch);
 }
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane's lock: a word, taken and let go in the caller's own code. A poll does both for each look
- * at the rings, so what a mutex of the C library does beside that (owner, kind, a call each) is a
- * good part of the look. Who has to wait spins a little first, as holders are mostly done within
- * microseconds, and then sleeps in the kernel.
+ * A lane's lock: a word, or the bias of the thread that takes it nearly always, in the caller's own
+ * code. A poll takes it and lets it go for each look at the rings, so what a mutex of the C library
+ * does beside that (owner, kind, a call each) is a good part of the look. Who has to wait spins a
+ * little first, as holders are mostly done within microseconds, and then sleeps in the kernel.
  *
- * To let go is a full fence, on which lane_fence_released() relies on x86-64.
+ * Who was told that it is held has left what he came for to its holder, who looks for that when he
+ * has let go (lane_fence_released()). On x86-64 to let go is the full fence between the two, or
+ * nobody has been told.
  */
 #ifndef ENGINE_LATCH_H
 #define ENGINE_LATCH_H
@@ -15,28 +17,35 @@
 
 #ifndef LATCH_IS_MUTEX
 
-enum latch_state { LATCH_FREE, LATCH_HELD, LATCH_AWAITED /* held, and somebody may sleep */ };
+#include "base/bias.h"
 
 /* Zeroed memory is free. */
 struct latch {
-	atomic_uint state;
+	struct bias bias;
 };
+
+/* By the word. */
+bool latch_try_word(struct latch *latch);
+void latch_take_word(struct latch *latch);
+void latch_give_word(struct latch *latch);
 
 static inline bool latch_try(struct latch *latch)
 {
-	unsigned int state = LATCH_FREE;
-
-	return atomic_compare_exchange_strong_explicit(&latch->state, &state, LATCH_HELD,
-						       memory_order_acquire, memory_order_relaxed);
+	return bias_enter(&latch->bias) || latch_try_word(latch);
 }
 
-void latch_take(struct latch *latch);
-void latch_wake(struct latch *latch);
+static inline void latch_take(struct latch *latch)
+{
+	if (!bias_enter(&latch->bias))
+		latch_take_word(latch);
+}
 
 static inline void latch_give(struct latch *latch)
 {
-	if (atomic_exchange(&latch->state, LATCH_FREE) == LATCH_AWAITED)
-		latch_wake(latch);
+	if (bias_is_mine(&latch->bias))
+		bias_leave(&latch->bias);
+	else
+		latch_give_word(latch);
 }
 
 #else /* for tools that know mutexes, and of such a word only what it is told of each access */

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/bias.h"
+#include "engine/fence.h"
 #include "engine/netdev.h"
 #include "engine/reachable.h"
 #include "engine/state.h"
 
-enum { SETTLE_MS = 20 }; /* changes come in bursts */
+enum { SETTLE_MS = 20, BIAS_MS = 100 }; /* changes come in bursts */
 
 static void update_all(struct engine *engine)
 {
@@ -38,6 +40,9 @@ void *watch_thread(void *data)
 	};
 
 	reachable_say_sleeper(&engine->reachable, gettid());
+	/* who ends soon does not wait for it */
+	if (!bias_is_allowed() && poll(fds, 1, BIAS_MS) == 0)
+		fence_prepare();
 	while (!fds[0].revents) {
 		if (poll(fds, 2, -1) <= 0 || !fds[1].revents)
 			continue;

@@ -5,6 +5,8 @@
  * that keys are checked against, the CQ. The SRQ is looked up for each packet, as keys are: it may
  * be gone.
  */
+#include <errno.h>
+
 #include "device/adapter.h"
 #include "device/xrcd.h"
 #include "transport/responder.h"
@@ -57,14 +59,15 @@ struct cq *receive_cq(const struct qp *qp)
 enum verdict receive_take(struct arrival *arrival)
 {
 	struct responder *responder = arrival->qp->responder;
+	struct srq *srq;
 	int ret;
 
 	if (arrival->qp->srq && arrival->qp->srq->type == IBV_SRQT_TM)
 		return tag_take(arrival);
 	if (arrival->qp->type == IBV_QPT_XRC_RECV) {
-		/* check_srq() has found it */
 		responder->srqn = arrival->wire->xrceth;
-		ret = srq_take(xrc_srq(arrival->qp, responder->srqn), &responder->recv);
+		srq = xrc_srq(arrival->qp, responder->srqn); /* check_srq() has found it */
+		ret = srq ? srq_take(srq, &responder->recv) : -ENOENT;
 	} else {
 		ret = qp_take_recv(arrival->qp, &responder->recv);
 	}
