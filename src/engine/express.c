@@ -347,16 +347,15 @@ static struct ibv_send_wr *post_plain(struct samehost *samehost, struct channel 
 	return wr;
 }
 
-/* The same by the way that is known, as far as the list begins with plain messages. Those wait for
- * nothing, and what was owed has gone along. */
-static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
-				      bool *needs_doorbell)
+/* By the way that is known, as far as the list begins with plain messages. Those wait for nothing,
+ * and what was owed has gone along. */
+static struct ibv_send_wr *send_record_plain(struct lane *lane, struct seat *seat,
+					     struct ibv_send_wr *wr, bool *needs_doorbell)
 {
 	struct channel *way = seat->way;
 	struct ibv_send_wr *rest;
 
-	if (!way || seat->way_changes != changes_of_ways(lane, seat) ||
-	    !atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
+	if (!atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return wr;
 	if (lane->seats >= CROWD)
 		express_fetch_lines(&seat->ahead);
@@ -369,9 +368,43 @@ static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, stru
 	return rest;
 }
 
+/* WRITEs and READs of a region that is mapped here, as far as the list begins with such. Now and
+ * then the general path looks at the clock. */
+static struct ibv_send_wr *reach_plain(struct lane *lane, struct qp *qp, struct ibv_send_wr *wr)
+{
+	const struct samehost_memo *memo = reachable_recall(qp, wr);
+	struct express_reach reach;
+
+	if (!memo || !turn_may_wait(&lane->turn) || !express_begin_reach(qp))
+		return wr;
+	lane->is_telling_later = true;
+	for (uint64_t bytes = 0; wr && bytes < EXPRESS_REACH_BYTES; wr = wr->next) {
+		if (!express_find_reach(qp, wr, &reach) ||
+		    samehost_reach_again(lane->samehost, qp->attr.dest_qp_num, memo, &reach.op) !=
+			REACH_DONE)
+			break;
+		express_end_reach(qp, wr, lane->clock);
+		bytes += reach.op.bytes;
+	}
+	sq_commit(qp);
+	return wr;
+}
+
 static bool is_reach(const struct ibv_send_wr *wr)
 {
 	return wr && (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ);
+}
+
+/* Between two processes, as one like it went before. */
+static struct ibv_send_wr *send_plain(struct lane *lane, struct seat *seat, struct ibv_send_wr *wr,
+				      bool *needs_doorbell)
+{
+	if (is_reach(wr))
+		return seat->reach_changes == changes_of_qps(seat) ? reach_plain(lane, seat->qp, wr)
+								   : wr;
+	return seat->way && seat->way_changes == changes_of_ways(lane, seat)
+		   ? send_record_plain(lane, seat, wr, needs_doorbell)
+		   : wr;
 }
 
 /* WRITEs and READs. Now and then the general path looks at the clock. */
@@ -406,8 +439,10 @@ static struct ibv_send_wr *send_here(struct lane *lane, struct seat *seat, struc
 		acquaint(seat, peer, changes);
 		return execute(lane, seat->qp, peer, wr);
 	}
-	if (is_reach(wr))
+	if (is_reach(wr)) {
 		wr = reach(lane, seat->qp, wr, needs_doorbell);
+		seat->reach_changes = express_may_leave(seat->qp) ? changes : 0;
+	}
 	return wr ? send_record(lane, seat, wr, needs_doorbell) : NULL;
 }
 

@@ -81,6 +81,9 @@ struct seat {
 	unsigned int terms;
 	struct qp *peer;
 	unsigned long peer_changes;
+	/* at so many nothing was in the way of its WRITEs and READs but what each looks at; 0: at
+	 * none */
+	unsigned long reach_changes;
 	struct timer timer;
 };
 

@@ -336,16 +336,21 @@ static void expect(const struct reach_memo *memo, const struct ibv_send_wr *wr)
 		lines_fetch(place);
 }
 
-bool reachable_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
+const struct samehost_memo *reachable_recall(const struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct lane *lane = qp->seat->lane;
 	const struct samehost_memo *memo = allowances_find(&lane->allowances, qp);
-	uint32_t rkey = wr->wr.rdma.rkey;
 
-	if (!memo || memo->reach.rkey != rkey)
-		return samehost_is_common(lane->samehost, qp->attr.dest_qp_num, rkey);
+	if (!memo || memo->reach.rkey != wr->wr.rdma.rkey)
+		return NULL;
 	expect(&memo->reach, wr);
-	return true;
+	return memo;
+}
+
+bool reachable_is_common(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return reachable_recall(qp, wr) ||
+	       samehost_is_common(qp->seat->lane->samehost, qp->attr.dest_qp_num, wr->wr.rdma.rkey);
 }
 
 /* The peer's lock is not waited for: its holder may be waiting for ours. */

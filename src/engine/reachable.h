@@ -18,6 +18,7 @@ struct mr;
 struct qp;
 struct reach;
 struct reach_op;
+struct samehost_memo;
 
 enum { REACHABLE_FDS = 2 }; /* directory, memory */
 
@@ -53,7 +54,10 @@ bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned
 void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp);
 enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op);
 bool reachable_is_reached(const struct qp *qp);
-/* A guess, of a WRITE or READ: what the key leads to at the QP's peer may be mapped here. */
+/* Of a WRITE or READ, what the QP's last one to the same region found; NULL if that is not known.
+ */
+const struct samehost_memo *reachable_recall(const struct qp *qp, const struct ibv_send_wr *wr);
+/* A guess, of such: what the key leads to at the QP's peer may be mapped here. */
 bool reachable_is_common(const struct qp *qp, const struct ibv_send_wr *wr);
 struct qp *reachable_enter_peer(struct qp *qp);
 void reachable_leave_peer(struct qp *qp, struct qp *peer);

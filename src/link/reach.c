@@ -319,9 +319,12 @@ static void enter(atomic_uint *hazard)
 #endif
 }
 
+/* With its lane's lock nobody else writes to it, and what was copied comes before. */
 static void leave(atomic_uint *hazard)
 {
-	atomic_fetch_add_explicit(hazard, 1, memory_order_release);
+	unsigned int entered = atomic_load_explicit(hazard, memory_order_relaxed);
+
+	atomic_store_explicit(hazard, entered + 1, memory_order_release);
 }
 
 enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assist *assist,

@@ -23,8 +23,10 @@
 
 #include <infiniband/verbs.h>
 
+#include "device/limits.h"
 #include "device/srq.h"
 #include "transport/packet.h"
+#include "transport/reach.h"
 #include "wire/headers.h"
 
 struct adapter;
@@ -185,6 +187,22 @@ struct ibv_send_wr *express_execute_plain(struct qp *qp, struct qp *peer, unsign
  */
 struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, uint64_t now,
 				  struct outbox *outbox, bool *has_answered);
+
+/*
+ * The same in steps, of those of one element on a QP that express_may_leave(), for who knows a
+ * quicker way there: between express_begin_reach(), which says whether anything is in the way, and
+ * sq_commit() each is found, done as `op` says it, and ended.
+ */
+struct express_reach {
+	struct reach_op op;
+	struct iovec piece;
+	uint8_t data[MAX_INLINE];
+};
+
+bool express_begin_reach(struct qp *qp);
+bool express_find_reach(const struct qp *qp, const struct ibv_send_wr *wr,
+			struct express_reach *reach);
+void express_end_reach(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now);
 
 /*
  * A QP that takes messages into receives of its own or of a basic SRQ; where the next message goes,

@@ -133,6 +133,79 @@ void express_keep_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	express_sent(qp, wqe, length, 1);
 }
 
+/* ---- what is done from here ---- */
+
+/* Nothing is in flight or waits, here or there: no program sees the reply before its request has
+ * completed. */
+bool express_begin_reach(struct qp *qp)
+{
+	if (!sq_try_begin(qp))
+		return false;
+	if (requester_is_quiet(qp->requester) && qp->requester->una == qp->requester->end &&
+	    qp->requester->current == qp->sq.next && express_has_room(&qp->sq) &&
+	    !responder_has_work(qp))
+		return true;
+	sq_abort(qp);
+	return false;
+}
+
+/* In this direction, that is. */
+static bool may_reach(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	if (wr->opcode == IBV_WR_RDMA_WRITE)
+		return !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE) &&
+		       (!(wr->send_flags & IBV_SEND_INLINE) ||
+			wr->sg_list->length <= qp->sq.max_inline);
+	return wr->opcode == IBV_WR_RDMA_READ && qp->attr.max_rd_atomic &&
+	       !(wr->send_flags & IBV_SEND_INLINE) &&
+	       !(qp->counted & IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ);
+}
+
+/* Inline data are looked at as a whole, before the first of them arrives. */
+static void *place_here(const struct qp *qp, const struct ibv_send_wr *wr,
+			struct express_reach *reach)
+{
+	struct mr_memos *memos = &qp->adapter->mr_memos[qp->lane];
+	const struct ibv_sge *sge = wr->sg_list;
+
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return memory_load(reach->data, (const char *)(uintptr_t)sge->addr, sge->length)
+			   ? NULL
+			   : reach->data;
+	return mr_place(qp->adapter, reach->op.is_read ? &memos->receives : &memos->sends, qp->pd,
+			sge->lkey, sge->addr, sge->length,
+			reach->op.is_read ? IBV_ACCESS_LOCAL_WRITE : 0);
+}
+
+bool express_find_reach(const struct qp *qp, const struct ibv_send_wr *wr,
+			struct express_reach *reach)
+{
+	const unsigned int known =
+	    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	uint32_t length;
+
+	if (wr->num_sge != 1 || wr->send_flags & ~known || !may_reach(qp, wr) ||
+	    !cq_has_room(qp->send_cq, 1))
+		return false;
+	length = wr->sg_list->length;
+	if (!length || length > EXPRESS_REACH_BYTES)
+		return false;
+	reach_begin(wr, &reach->op);
+	reach->piece = (struct iovec){place_here(qp, wr, reach), length};
+	reach->op.length = reach->op.bytes = length;
+	reach->op.pieces = &reach->piece;
+	reach->op.count = 1;
+	return reach->piece.iov_base;
+}
+
+void express_end_reach(struct qp *qp, const struct ibv_send_wr *wr, uint64_t now)
+{
+	qp->requester->counters.reached++;
+	express_retire(qp, wr,
+		       wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE,
+		       wr->sg_list->length, now);
+}
+
 /* ---- what arrives ---- */
 
 static const struct recv_wqe *next_receive(struct qp *qp, struct express_receive *receive)

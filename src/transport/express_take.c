@@ -459,19 +459,6 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 	return true;
 }
 
-/* Field by field, which takes a third of what it takes to make it whole and copy it. */
-static void begin_reach(const struct ibv_send_wr *wr, struct reach_op *op)
-{
-	op->is_read = wr->opcode == IBV_WR_RDMA_READ;
-	op->is_fetch = op->is_awaited = false;
-	op->is_prompt = true;
-	op->rkey = wr->wr.rdma.rkey;
-	op->remote_addr = wr->wr.rdma.remote_addr;
-	op->length = op->offset = op->bytes = 0;
-	op->pieces = NULL;
-	op->count = 0;
-}
-
 /* A WRITE or READ that is fit to be done as reach.h says, at once. */
 static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct reach_op *op)
 {
@@ -487,7 +474,7 @@ static bool is_reach(const struct qp *qp, const struct ibv_send_wr *wr, struct r
 	    (uint32_t)wr->num_sge > qp->sq.max_sge || !qp->adapter->host->reach || !is_idle(qp) ||
 	    qp->counted & counted || !cq_has_room(qp->send_cq, 1))
 		return false;
-	begin_reach(wr, op);
+	reach_begin(wr, op);
 	return !op->is_read || (qp->attr.max_rd_atomic && !(wr->send_flags & IBV_SEND_INLINE));
 }
 

@@ -43,12 +43,27 @@ static void it_does_not_wait_for_ever(void **state)
 	}
 }
 
+/* It is as due by then as behind glances, and who puts it off does not take it. */
+static void what_does_without_puts_it_off_until_then(void **state)
+{
+	struct turn turn = {0};
+
+	for (int turns = 0; turns < 3; turns++) {
+		for (int i = 1; i < TURN_EVERY; i++)
+			assert_true(turn_may_wait(&turn));
+		assert_false(turn_may_wait(&turn));
+		assert_false(turn_may_wait(&turn));
+		assert_true(turn_is_due(&turn, false));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(who_finds_nothing_makes_every_64th),
 	    cmocka_unit_test(it_waits_for_a_glance_that_finds_nothing),
 	    cmocka_unit_test(it_does_not_wait_for_ever),
+	    cmocka_unit_test(what_does_without_puts_it_off_until_then),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
