@@ -29,8 +29,8 @@ int main(void)
 #else
 
 enum {
-	ENOUGH = 1100,	 /* in a row: then it leans, the first time */
-	AT_MOST = 40000, /* the same of any time */
+	AT_LEAST = 64,	 /* in a row: then it may lean */
+	AT_MOST = 40000, /* then it does */
 	ROUNDS = 20000,
 	OTHERS = 2,
 	STOPS = 20000,
@@ -77,6 +77,19 @@ static void take(unsigned int times)
 	}
 }
 
+/* How often that was. */
+static unsigned int take_until_it_leans(void)
+{
+	unsigned int times = 0;
+
+	while (!leans(&lock) && times < AT_MOST) {
+		take(1);
+		times++;
+	}
+	assert_true(leans(&lock));
+	return times;
+}
+
 static void *take_as_often(void *times)
 {
 	take((unsigned int)(uintptr_t)times);
@@ -118,10 +131,9 @@ static void to_who_takes_it_nearly_always(void **state)
 {
 	(void)state;
 	need_bias();
-	take(ENOUGH / 2);
+	take(AT_LEAST);
 	assert_false(leans(&lock));
-	take(ENOUGH);
-	assert_true(leans(&lock));
+	take_until_it_leans();
 	spin_lock(&lock);
 	assert_int_equal(atomic_load(&lock.bias.word), 0);
 	assert_int_equal(atomic_load(&lock.bias.inside), bias_thread());
@@ -134,7 +146,7 @@ static void to_who_takes_it_nearly_always(void **state)
 static void the_word_is_held_against_its_own_thread_too(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2 * ENOUGH; i++) { /* the one behind which it leans among them */
+	for (int i = 0; i < AT_MOST; i++) { /* the one behind which it leans among them */
 		spin_lock(&lock);
 		assert_false(spin_try(&lock));
 		spin_unlock(&lock);
@@ -145,8 +157,7 @@ static void somebody_else_gets_it_nevertheless(void **state)
 {
 	(void)state;
 	need_bias();
-	take(ENOUGH);
-	assert_true(leans(&lock));
+	take_until_it_leans();
 	assert_true(others_get_it());
 	assert_false(leans(&lock));
 	take(1);
@@ -156,7 +167,7 @@ static void who_tries_while_it_is_held_does_not(void **state)
 {
 	(void)state;
 	need_bias();
-	take(ENOUGH);
+	take_until_it_leans();
 	spin_lock(&lock);
 	assert_int_equal(atomic_load(&lock.bias.inside), bias_thread());
 	assert_false(others_get_it());
@@ -171,7 +182,7 @@ static void who_waits_gets_it_then(void **state)
 	pthread_t thread;
 
 	(void)state;
-	take(ENOUGH);
+	take(AT_MOST);
 	spin_lock(&lock);
 	count = 0;
 	assert_int_equal(pthread_create(&thread, NULL, take_as_often, (void *)1), 0);
@@ -184,20 +195,31 @@ static void who_waits_gets_it_then(void **state)
 
 static void each_time_it_takes_longer(void **state)
 {
+	unsigned int before, times;
+
 	(void)state;
 	need_bias();
-	take(ENOUGH);
-	assert_true(leans(&lock));
-	assert_true(others_get_it());
-	take(ENOUGH);
-	assert_false(leans(&lock));
-	take(ENOUGH);
-	assert_true(leans(&lock));
+	before = take_until_it_leans();
 	for (int i = 0; i < 10; i++) {
 		assert_true(others_get_it());
-		take(AT_MOST);
-		assert_true(leans(&lock));
+		times = take_until_it_leans();
+		assert_in_range(times, before < AT_MOST / 2 ? 3 * before / 2 : 1, AT_MOST);
+		before = times;
 	}
+}
+
+/* Of a lock that never leaned, too. */
+static void where_few_last_all_take_longer(void **state)
+{
+	(void)state;
+	need_bias();
+	for (int i = 0; i < 9 * 16; i++) {
+		spin_init(&lock);
+		take_until_it_leans();
+		assert_true(others_get_it());
+	}
+	spin_init(&lock);
+	assert_in_range(take_until_it_leans(), AT_MOST / 2, AT_MOST);
 }
 
 /* Who could still stand between his store and his second look has to come by first. */
@@ -205,8 +227,7 @@ static void to_another_when_the_first_has_been_back(void **state)
 {
 	(void)state;
 	need_bias();
-	take(ENOUGH);
-	assert_true(leans(&lock));
+	take_until_it_leans();
 	assert_false(others_take(2 * AT_MOST));
 	take(1);
 	assert_true(others_take(AT_MOST));
@@ -350,6 +371,7 @@ int main(void)
 	    TEST(to_another_when_the_first_has_been_back),
 	    TEST(whoever_has_it_is_alone),
 	    TEST(wherever_its_owner_is_stopped),
+	    TEST(where_few_last_all_take_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
