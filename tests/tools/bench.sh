@@ -30,6 +30,8 @@ grep -q "nonsense" "$work/error" || fail "does not name the group: $(cat "$work/
 ! "$verbatim" bench --rounds 0 2>"$work/error" || fail "no round"
 ! "$verbatim" bench --only process --address 192.0.2.77 --output "$work/out" 2>"$work/error" || fail "an address that is nobody's"
 grep -q "192.0.2.77" "$work/error" || fail "does not name the address: $(cat "$work/error")"
+! "$verbatim" bench --only process --output "$work/error" 2>"$work/error.file" || fail "a file for its directory"
+grep -q "$work/error is a file" "$work/error.file" || fail "does not name the file: $(cat "$work/error.file")"
 mkdir "$work/path"
 ln -s /usr/bin/python3 "$work/path/python3"
 ! PATH=$work/path "$verbatim" bench --only host --output "$work/none" 2>"$work/error" || fail "it measures without perftest"
