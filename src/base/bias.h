@@ -28,8 +28,8 @@ struct bias {
 	/* with the word: so often more in a row, and it leans; how often it did in vain */
 	uint16_t left;
 	uint8_t level;
-	_Atomic(uintptr_t) leans;  /* to this thread; with BIAS_PAST, it did or may */
-	_Atomic(uintptr_t) inside; /* the thread that is, without the word; 0: none */
+	atomic_bool is_inside;	  /* the thread that it leans to or did, without the word */
+	_Atomic(uintptr_t) leans; /* to this thread; with BIAS_PAST, it did or may */
 };
 
 /* Beside the address of a thread. BACK: it came by the word since. */
@@ -60,10 +60,12 @@ struct bias_host {
 void bias_allow(const struct bias_host *host);
 bool bias_is_allowed(void);
 
-/* This thread is inside without the word. */
+/* This thread is inside without the word. Whom it leans to does not change while one is. */
 static inline bool bias_is_mine(const struct bias *bias)
 {
-	return atomic_load_explicit(&bias->inside, memory_order_relaxed) == bias_thread();
+	return atomic_load_explicit(&bias->is_inside, memory_order_relaxed) &&
+	       (atomic_load_explicit(&bias->leans, memory_order_relaxed) &
+		~(uintptr_t)BIAS_FLAGS) == bias_thread();
 }
 
 /* Goes in without the word. False: by that, then, as while this thread itself has it. */
@@ -73,13 +75,13 @@ static inline bool bias_enter(struct bias *bias)
 
 	if (atomic_load_explicit(&bias->leans, memory_order_relaxed) != thread ||
 	    atomic_load_explicit(&bias->word, memory_order_relaxed) ||
-	    atomic_load_explicit(&bias->inside, memory_order_relaxed))
+	    atomic_load_explicit(&bias->is_inside, memory_order_relaxed))
 		return false;
-	atomic_store_explicit(&bias->inside, thread, memory_order_relaxed);
+	atomic_store_explicit(&bias->is_inside, true, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&bias->leans, memory_order_acquire) == thread)
 		return true;
-	atomic_store_explicit(&bias->inside, 0, memory_order_release);
+	atomic_store_explicit(&bias->is_inside, false, memory_order_release);
 	return false;
 }
 
@@ -87,7 +89,7 @@ static inline bool bias_enter(struct bias *bias)
  * told that the lock is held, and what they left behind is seen from here on. */
 static inline void bias_leave(struct bias *bias)
 {
-	atomic_store_explicit(&bias->inside, 0, memory_order_release);
+	atomic_store_explicit(&bias->is_inside, false, memory_order_release);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&bias->leans, memory_order_relaxed) != bias_thread())
 		atomic_thread_fence(memory_order_seq_cst);
@@ -98,7 +100,7 @@ bool bias_settle(struct bias *bias);
 
 static inline bool bias_is_inside(const struct bias *bias)
 {
-	return atomic_load_explicit(&bias->inside, memory_order_acquire);
+	return atomic_load_explicit(&bias->is_inside, memory_order_acquire);
 }
 
 /* With the word: until nobody is inside. */

@@ -61,7 +61,7 @@ static inline void spin_unlock(struct spin *spin)
 
 struct spin {
 	pthread_spinlock_t lock;
-	uint32_t room[5]; /* as long as the other: what shares a cache line is the same */
+	uint32_t room[3]; /* as long as the other: what shares a cache line is the same */
 };
 
 static inline void spin_init(struct spin *spin)

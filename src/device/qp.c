@@ -238,7 +238,7 @@ static int send_queue_init(struct send_queue *sq, struct pd *pd, const struct ib
 		room = srq->queue.max_sge * sizeof(struct ibv_sge);
 	if (is_tm && room < sizeof(struct ibv_tmh))
 		room = sizeof(struct ibv_tmh);
-	sq->stride = (uint16_t)((sizeof(struct send_wqe) + room + 15) & ~(size_t)15);
+	sq->stride = (uint32_t)((sizeof(struct send_wqe) + room + 15) & ~(size_t)15);
 	size = is_tm ? power_of_two(sq->max_wr + 2 * MAX_RNDV) : sq->max_wr;
 	if (size) {
 		sq->ring_mask = size - 1;

@@ -96,14 +96,14 @@ _Static_assert(offsetof(struct send_wqe, sge) + sizeof(struct ibv_sge) <= 2 * CA
 struct send_queue {
 	struct spin lock; /* guards posting: `tail`, `next`, and the WQEs from tail on */
 	char *ring;	  /* mostly 16 bytes into a cache line */
-	uint16_t stride, max_sge, max_inline;
-	atomic_ushort own; /* WQEs of the adapter's own: rendezvous of tag matching */
-	uint32_t max_wr;
+	uint32_t stride;
+	uint32_t max_wr, max_sge, max_inline;
 	uint32_t ring_mask; /* its size, a power of two, less one: max_wr, or more with `own` */
 	/* Index of the WQE that stands first in the ring: a queue that was empty begins there
 	 * again, so who has one message at a time touches the same memory for each. Changed by who
 	 * posts, while there is none. */
 	atomic_uint base;
+	atomic_uint own;  /* WQEs of the adapter's own: rendezvous of tag matching */
 	atomic_uint head; /* oldest not complete; free-running; written under the lane's lock */
 	uint32_t next;	  /* behind the last one built but not published */
 	atomic_uint tail; /* next to post; free-running; the release that publishes a WQE */

@@ -34,9 +34,9 @@ int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint
 	memset(queue, 0, sizeof(*queue));
 	queue->pd = pd;
 	queue->type = type;
-	queue->stride = sizeof(struct recv_wqe) + max_sge * sizeof(struct ibv_sge);
+	queue->stride = (uint16_t)(sizeof(struct recv_wqe) + max_sge * sizeof(struct ibv_sge));
 	queue->max_wr = round_up(max_wr);
-	queue->max_sge = max_sge;
+	queue->max_sge = (uint16_t)max_sge;
 	if (queue->max_wr) {
 		queue->ring = buffer_alloc(pd, queue->max_wr, queue->stride, type);
 		if (!queue->ring)

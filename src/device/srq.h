@@ -41,8 +41,9 @@ struct recv_queue {
 	uint64_t type;
 	struct spin lock; /* guards all below */
 	char *ring;
-	size_t stride; /* bytes from one WQE to the next */
-	uint32_t max_wr, max_sge;
+	uint16_t stride; /* bytes from one WQE to the next */
+	uint16_t max_sge;
+	uint32_t max_wr;
 	atomic_uint head; /* next that the responder takes; free-running. Of a QP's own queue it is
 			     the lane's lock that guards it */
 	atomic_uint tail; /* next to post; free-running */

@@ -45,6 +45,13 @@ wait_listening() {
 	return 1
 }
 
+# rests PID: does what `timeout` runs under this number wait for something? (Of a server whose name is seen: for requests.)
+rests() {
+	local program=$1 children
+	while children=$(cat "/proc/$program/task/$program/children" 2>/dev/null) && [ -n "$children" ]; do program=${children%% *}; done
+	grep -qs "^State:.S" "/proc/$program/status"
+}
+
 # free_port: a TCP port nobody listens on, different for runs at the same time
 free_port() {
 	local p

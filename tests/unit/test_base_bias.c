@@ -136,10 +136,10 @@ static void to_who_takes_it_nearly_always(void **state)
 	take_until_it_leans();
 	spin_lock(&lock);
 	assert_int_equal(atomic_load(&lock.bias.word), 0);
-	assert_int_equal(atomic_load(&lock.bias.inside), bias_thread());
+	assert_true(bias_is_mine(&lock.bias));
 	assert_false(spin_try(&lock));
 	spin_unlock(&lock);
-	assert_int_equal(atomic_load(&lock.bias.inside), 0);
+	assert_false(bias_is_inside(&lock.bias));
 	assert_true(leans(&lock));
 }
 
@@ -169,7 +169,7 @@ static void who_tries_while_it_is_held_does_not(void **state)
 	need_bias();
 	take_until_it_leans();
 	spin_lock(&lock);
-	assert_int_equal(atomic_load(&lock.bias.inside), bias_thread());
+	assert_true(bias_is_mine(&lock.bias));
 	assert_false(others_get_it());
 	assert_false(others_get_it()); /* when it leans no more */
 	spin_unlock(&lock);
