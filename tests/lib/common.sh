@@ -45,7 +45,8 @@ wait_listening() {
 	return 1
 }
 
-# rests PID: does what `timeout` runs under this number wait for something? (Of a server whose name is seen: for requests.)
+# rests PID: does what `timeout` runs under this number wait for something? (Of a server whose name is seen: for requests. Some
+# never rest.)
 rests() {
 	local program=$1 children
 	while children=$(cat "/proc/$program/task/$program/children" 2>/dev/null) && [ -n "$children" ]; do program=${children%% *}; done
