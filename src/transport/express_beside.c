@@ -177,6 +177,8 @@ static void *place_here(const struct qp *qp, const struct ibv_send_wr *wr,
 			reach->op.is_read ? IBV_ACCESS_LOCAL_WRITE : 0);
 }
 
+/* Its own state is asked each time: a completion too many, as others add to the CQ as well, may
+ * have ended it behind the one before. */
 bool express_find_reach(const struct qp *qp, const struct ibv_send_wr *wr,
 			struct express_reach *reach)
 {
@@ -184,8 +186,8 @@ bool express_find_reach(const struct qp *qp, const struct ibv_send_wr *wr,
 	    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 	uint32_t length;
 
-	if (wr->num_sge != 1 || wr->send_flags & ~known || !may_reach(qp, wr) ||
-	    !cq_has_room(qp->send_cq, 1))
+	if (state_of(qp) != IBV_QPS_RTS || wr->num_sge != 1 || wr->send_flags & ~known ||
+	    !may_reach(qp, wr) || !cq_has_room(qp->send_cq, 1))
 		return false;
 	length = wr->sg_list->length;
 	if (!length || length > EXPRESS_REACH_BYTES)

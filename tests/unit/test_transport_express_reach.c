@@ -178,6 +178,18 @@ static void not_what_is_counted(void **state)
 	assert_false(is_found(pair, &read));
 }
 
+/* A completion too many, of others, may have ended it behind the one before. */
+static void not_of_a_queue_pair_that_has_ended(void **state)
+{
+	struct pair *pair = *state;
+	struct ibv_send_wr wr = request(pair, IBV_WR_RDMA_WRITE);
+
+	assert_true(is_found(pair, &wr));
+	pair->a.qp->state = IBV_QPS_ERR;
+	assert_false(is_found(pair, &wr));
+	pair->a.qp->state = IBV_QPS_RTS;
+}
+
 /* ---- when ---- */
 
 static void not_in_front_of_what_waits(void **state)
@@ -282,6 +294,7 @@ int main(void)
 	    TEST(nor_inline_data_that_are_not_there),
 #endif
 	    TEST(not_what_is_counted),
+	    TEST(not_of_a_queue_pair_that_has_ended),
 	    TEST(not_in_front_of_what_waits),
 	    TEST(it_is_complete),
 	    TEST(messages_follow),
