@@ -133,6 +133,23 @@ static bool is_due(struct lane *lane, uint64_t now)
 	return false;
 }
 
+uint64_t lane_first_deadline(struct lane *lane)
+{
+	uint64_t first;
+
+	while ((first = timer_first(&lane->timers)) != UINT64_MAX) {
+		struct timer *timer = timer_take_due(&lane->timers, first);
+		struct seat *seat = caa_container_of(timer, struct seat, timer);
+
+		if (!has_moved_on(seat, first)) {
+			timer_set(&lane->timers, timer, first);
+			return first;
+		}
+		lane_retime(lane, seat->qp);
+	}
+	return UINT64_MAX;
+}
+
 /*
  * What a deadline waits for may lie at a socket or in shared memory: a verb that posts does not
  * look there, and a stream is looked for at one socket. Else each time that others had the core for

@@ -136,6 +136,42 @@ static void who_polls_takes_the_timer_as_well(void **state)
 	side_close(&side);
 }
 
+/* Where the QP's deadline stood before it moved on, to there. What the timer is armed for then. */
+static uint64_t armed_for(struct side *of, uint64_t stood, uint64_t stands)
+{
+	struct lane *lane = of->qp->seat->lane;
+	struct responder *responder = of->qp->responder;
+	uint64_t armed;
+
+	lane_lock(lane);
+	atomic_store(&lane->has_poller, false);
+	lane->armed = UINT64_MAX;
+	responder->is_owed = stands != UINT64_MAX; /* an ACK, by then */
+	responder->behind_until = stands;
+	timer_set(&lane->timers, &of->qp->seat->timer, stood);
+	lane_unlock(lane);
+	lane_lock(lane);
+	armed = lane->armed;
+	responder->is_owed = false;
+	responder->behind_until = 0;
+	timer_cancel(&lane->timers, &of->qp->seat->timer);
+	lane_unlock(lane);
+	return armed;
+}
+
+/* Else it wakes for nothing, has the lane when the program posts, is left that, and wakes again
+ * when that would be late. */
+static void the_thread_is_woken_for_no_deadline_that_was_met(void **state)
+{
+	uint64_t now = lane_now(), soon = now + 5000000000, later = now + 9000000000;
+
+	side_open(&side, IBV_QPT_RC);
+	assert_int_equal(armed_for(&side, soon, UINT64_MAX), UINT64_MAX);
+	assert_int_equal(armed_for(&side, soon, later), later);
+	assert_int_equal(armed_for(&side, soon, soon), soon);
+	side_close(&side);
+}
+
 /* The lock is held: whoever takes the timer is who looked. */
 static void post_that_copied(struct lane *lane, uint64_t bytes)
 {
@@ -495,6 +531,7 @@ int main(void)
 	    cmocka_unit_test(peers_know_a_thread_that_sleeps),
 	    cmocka_unit_test(who_was_told_of_a_completion_catches_up_once),
 	    cmocka_unit_test(who_polls_takes_the_timer_as_well),
+	    cmocka_unit_test(the_thread_is_woken_for_no_deadline_that_was_met),
 	    cmocka_unit_test(who_only_copies_looks_at_the_sockets_now_and_then),
 	    cmocka_unit_test(packets_call_the_thread_until_that_was_in_vain),
 	    cmocka_unit_test(the_thread_leaves_who_goes_on_polling_alone),
