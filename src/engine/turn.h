@@ -39,6 +39,12 @@ static inline bool turn_is_due(struct turn *turn, bool has_found)
 	return !has_found && turn_is_now(turn, TURN_EVERY);
 }
 
+/* It took as long as so many. */
+static inline void turn_took(struct turn *turn, uint32_t glances)
+{
+	turn->glances += glances;
+}
+
 /* Behind something that takes so little that to look comes later. False: it is to be done so that
  * turn_is_due(). */
 static inline bool turn_may_wait(struct turn *turn)

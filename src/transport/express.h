@@ -43,9 +43,8 @@ enum {
 	EXPRESS_WINDOW = 512,	  /* messages in flight, at most: the ring has room for them */
 	EXPRESS_PSNS = 2048,	  /* and PSNs: as far as one that is lost goes again alone */
 	EXPRESS_SGE = 4,
-	EXPRESS_REACH_BYTES =
-	    64 << 10, /* of a verb, without packets: some us that the lane is held */
-	EXPRESS_INSIDE_BYTES = 1 << 20, /* one message within a process, as long as a turn's part */
+	EXPRESS_LIST_BYTES = 64 << 10, /* of a verb, without packets: then the rest has a turn */
+	EXPRESS_ONE_BYTES = 1 << 20,   /* one message of it, as long as a turn's part */
 };
 
 enum express_flags {

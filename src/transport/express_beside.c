@@ -190,7 +190,7 @@ bool express_find_reach(const struct qp *qp, const struct ibv_send_wr *wr,
 	    !may_reach(qp, wr) || !cq_has_room(qp->send_cq, 1))
 		return false;
 	length = wr->sg_list->length;
-	if (!length || length > EXPRESS_REACH_BYTES)
+	if (!length || length > EXPRESS_ONE_BYTES)
 		return false;
 	reach_begin(wr, &reach->op);
 	reach->piece = (struct iovec){place_here(qp, wr, reach), length};

@@ -67,7 +67,7 @@ static bool is_plain(const struct ibv_send_wr *wr)
 	const unsigned int known = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
 
 	return wr->num_sge == 1 && !(wr->send_flags & ~known) && wr->sg_list->length &&
-	       wr->sg_list->length <= EXPRESS_INSIDE_BYTES;
+	       wr->sg_list->length <= EXPRESS_ONE_BYTES;
 }
 
 static bool is_told(const struct qp *qp, const struct ibv_send_wr *wr)
@@ -217,7 +217,7 @@ WHOLE struct ibv_send_wr *express_execute_plain(struct qp *qp, struct qp *peer, 
 
 	if (!sq_try_begin(qp))
 		return wr;
-	while (wr && bytes < EXPRESS_REACH_BYTES && changes(qp) == before &&
+	while (wr && bytes < EXPRESS_LIST_BYTES && changes(qp) == before &&
 	       execute(qp, peer, terms, wr, now)) {
 		bytes += wr->sg_list->length;
 		wr = wr->next;

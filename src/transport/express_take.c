@@ -443,7 +443,7 @@ static bool execute(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr
 
 	clear(&target);
 	if (!express_is_kind(qp, wr) || !is_direct(qp, peer, wr) ||
-	    !find(qp, wr, EXPRESS_INSIDE_BYTES, &op, pieces, data) ||
+	    !find(qp, wr, EXPRESS_ONE_BYTES, &op, pieces, data) ||
 	    !has_target(peer, &express, (uint32_t)op.length, &target) ||
 	    !arrive(peer, &target, pieces))
 		return false;
@@ -516,8 +516,7 @@ static bool reach(struct qp *qp, struct qp *peer, const struct ibv_send_wr *wr, 
 	uint8_t data[MAX_INLINE];
 	struct reach_op op;
 
-	if (!is_reach(qp, wr, &op) ||
-	    !find(qp, wr, peer ? EXPRESS_INSIDE_BYTES : EXPRESS_REACH_BYTES, &op, pieces, data) ||
+	if (!is_reach(qp, wr, &op) || !find(qp, wr, EXPRESS_ONE_BYTES, &op, pieces, data) ||
 	    !op.length)
 		return false;
 	op.bytes = op.length;
@@ -538,7 +537,7 @@ WHOLE struct ibv_send_wr *express_execute(struct qp *qp, struct qp *peer, struct
 
 	if (!sq_try_begin(qp))
 		return wr;
-	while (wr && bytes < EXPRESS_REACH_BYTES &&
+	while (wr && bytes < EXPRESS_LIST_BYTES &&
 	       (execute(qp, peer, wr, now, &bytes) || reach(qp, peer, wr, now, &bytes)))
 		wr = wr->next;
 	sq_commit(qp);
@@ -562,7 +561,7 @@ WHOLE struct ibv_send_wr *express_reach(struct qp *qp, struct ibv_send_wr *wr, u
 	if (responder_has_work(qp))
 		*has_answered = answer(qp, outbox);
 	if (*has_answered || !responder_has_work(qp))
-		while (wr && bytes < EXPRESS_REACH_BYTES && reach(qp, NULL, wr, now, &bytes))
+		while (wr && bytes < EXPRESS_LIST_BYTES && reach(qp, NULL, wr, now, &bytes))
 			wr = wr->next;
 	sq_commit(qp);
 	return wr;

@@ -57,6 +57,19 @@ static void what_does_without_puts_it_off_until_then(void **state)
 	}
 }
 
+static void what_took_long_counts_for_more(void **state)
+{
+	struct turn turn = {0};
+
+	assert_true(turn_may_wait(&turn));
+	turn_took(&turn, TURN_EVERY - 3);
+	assert_true(turn_may_wait(&turn));
+	assert_false(turn_may_wait(&turn));
+	turn_took(&turn, 3 * TURN_LATEST);
+	assert_true(turn_is_due(&turn, false));
+	assert_false(turn_is_due(&turn, false));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -64,6 +77,7 @@ int main(void)
 	    cmocka_unit_test(it_waits_for_a_glance_that_finds_nothing),
 	    cmocka_unit_test(it_does_not_wait_for_ever),
 	    cmocka_unit_test(what_does_without_puts_it_off_until_then),
+	    cmocka_unit_test(what_took_long_counts_for_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,12 +126,18 @@ static void of_some_length(void **state)
 {
 	struct pair *pair = *state;
 	struct ibv_send_wr wr = request(pair, IBV_WR_RDMA_WRITE);
+	static char memory[EXPRESS_ONE_BYTES + 1];
+	struct mr *mr;
 
+	assert_int_equal(mr_create(pair->a.pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr),
+			 0);
 	sges[0].length = 0;
 	assert_false(is_found(pair, &wr));
-	sges[0] = side_sge(&pair->a, 0, PAIR_MEMORY);
-	sges[0].length = EXPRESS_REACH_BYTES + 1;
+	sges[0] = (struct ibv_sge){(uintptr_t)memory, EXPRESS_ONE_BYTES, mr->lkey};
+	assert_true(is_found(pair, &wr));
+	sges[0].length++;
 	assert_false(is_found(pair, &wr));
+	assert_int_equal(mr_destroy(mr), 0);
 }
 
 static void not_what_something_is_to_be_said_of(void **state)
