@@ -4,8 +4,9 @@
  * processes, each with a thread that posts and polls. Prints nanoseconds a message. Options, as one
  * word of letters: `p` the target of a WRITE or READ polls, though nothing completes there (as that
  * of ib_write_bw does not); `h` huge pages are asked for; `d` the target's memory is the device's;
- * `w` both WRITE into the other's memory, shared from birth, in turn, and wait for the other's last
- * byte in their own: one way.
+ * `m` of MANY messages each has memory of its own at both ends (not with `d`); `w` both WRITE into
+ * the other's memory, shared from birth, in turn, and wait for the other's last byte in their own:
+ * one way.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -17,7 +18,7 @@
 
 #include "rc.h"
 
-enum { RECEIVES = 256, HUGE_PAGE = 2 << 20, ODD = 8 };
+enum { RECEIVES = 256, HUGE_PAGE = 2 << 20, ODD = 8, MANY = 16 };
 
 /* What the two tell each other, in memory that both have. */
 struct board {
@@ -46,13 +47,20 @@ static int has(char option)
 	return strchr(options, option) != NULL;
 }
 
+/* Where the next message lies, in memory of these. */
+static size_t next_place(unsigned int *messages)
+{
+	return has('m') ? (*messages)++ % MANY * size : 0;
+}
+
 static void make_memory(struct ibv_context *context)
 {
 	const int access =
 	    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	const struct side *into = &board->sides[opcode != IBV_WR_RDMA_READ];
 	size_t odd = has('o') && own == into ? ODD : 0;
-	size_t whole = (size + odd + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	size_t used = size * (has('m') ? MANY : 1);
+	size_t whole = (used + odd + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	struct ibv_buf *buf;
 
 	source = has('w') ? whole : 0;
@@ -72,7 +80,7 @@ static void make_memory(struct ibv_context *context)
 	memset(buffer, 1, whole);
 	buffer += odd;
 	mr = has('w') ? ibv_reg_buf_mr(pd, buf, buffer, whole, access)
-		      : ibv_reg_mr(pd, buffer, size, access);
+		      : ibv_reg_mr(pd, buffer, used, access);
 	need(mr != NULL, "region");
 	own->addr = (uintptr_t)buffer;
 }
@@ -121,7 +129,8 @@ static void wait_ready(void)
 
 static void post_recv(void)
 {
-	struct ibv_sge sge = {own->addr, (uint32_t)size, mr->lkey};
+	static unsigned int messages;
+	struct ibv_sge sge = {own->addr + next_place(&messages), (uint32_t)size, mr->lkey};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	need(!ibv_post_recv(qp, &wr, &bad), "receive");
@@ -129,13 +138,15 @@ static void post_recv(void)
 
 static void post_send(void)
 {
-	struct ibv_sge sge = {own->addr + source, (uint32_t)size, mr->lkey};
+	static unsigned int messages;
+	size_t place = next_place(&messages);
+	struct ibv_sge sge = {own->addr + source + place, (uint32_t)size, mr->lkey};
 	struct ibv_send_wr wr = {
 	    .sg_list = &sge,
 	    .num_sge = 1,
 	    .opcode = opcode,
 	    .send_flags = IBV_SEND_SIGNALED,
-	    .wr = {.rdma = {peer->addr, peer->rkey}},
+	    .wr = {.rdma = {peer->addr + place, peer->rkey}},
 	};
 	struct ibv_send_wr *bad;
 

@@ -317,6 +317,16 @@ WHOLE enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op
 	return do_again(qp, op) ? REACH_DONE : ask(qp, op);
 }
 
+const uint8_t *reachable_behind(struct qp *qp, size_t *length)
+{
+	return samehost_behind(qp->seat->lane->samehost, length);
+}
+
+void reachable_forget(struct qp *qp)
+{
+	samehost_forget_reach(qp->seat->lane->samehost, qp->number);
+}
+
 bool reachable_is_reached(const struct qp *qp)
 {
 	const struct samehost *samehost = qp->seat->lane->samehost;

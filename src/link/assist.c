@@ -36,6 +36,7 @@ enum {
 	CALL_LESS = 4, /* times as many bytes alone until the next call, if it helped less often: */
 	CALL_WORTH = 64,  /* or had a core that others use */
 	CALL_EXPECT = 16, /* works while it wakes up */
+	WARM = 16,	  /* pairs */
 	SPINS = 64,
 	SPIN_NS = 20000,       /* then others may run */
 	PATIENCE_NS = 1000000, /* in one call */
@@ -131,6 +132,8 @@ bool assist_is_for(struct assist *assist, const struct reach_op *op)
 	assist->alone_bytes += op->bytes;
 	return false;
 }
+
+/* ---- shares ---- */
 
 static bool is_long(const struct work *work)
 {
@@ -230,7 +233,8 @@ static bool copy(struct reach *reach, bool is_read, char *here, uint64_t there, 
 
 /* ---- the initiator ---- */
 
-static void offer(struct assist *assist, const struct work *work)
+/* From this chunk on. */
+static void offer(struct assist *assist, const struct work *work, uint32_t chunks, uint32_t next)
 {
 	struct assist_board *board = assist->board;
 	uint64_t words[ASSIST_WORDS] = {0};
@@ -241,7 +245,7 @@ static void offer(struct assist *assist, const struct work *work)
 	if (atomic_load_explicit(&board->is_attended, memory_order_relaxed))
 		tell_core(board);
 	assist->number++;
-	atomic_store_explicit(&board->claims, claims_of(assist->number, chunks_of(work), 1),
+	atomic_store_explicit(&board->claims, claims_of(assist->number, chunks, next),
 			      memory_order_release);
 }
 
@@ -251,6 +255,14 @@ static uint32_t withdraw(struct assist *assist)
 	uint64_t claims = atomic_exchange(&assist->board->claims, claims_of(assist->number, 0, 0));
 
 	return (uint16_t)claims;
+}
+
+static void note_help(struct assist *assist, const struct reach_op *op, uint32_t chunks)
+{
+	assist->helped = chunks;
+	assist->together += chunks > 0;
+	assist->alone = chunks ? 0 : assist->alone + 1;
+	assist->alone_bytes = chunks ? 0 : assist->alone_bytes + op->bytes;
 }
 
 /*
@@ -278,10 +290,7 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 			  left, is_rest && op->offset + op->bytes == op->length);
 	} while (!assist->has_failed && claim(assist->board, assist->number,
 					      assist->own == FIRST && assist->alone, &chunk));
-	assist->helped = withdraw(assist) - (uint32_t)__builtin_popcount(assist->own);
-	assist->together += assist->helped > 0;
-	assist->alone = assist->helped ? 0 : assist->alone + 1;
-	assist->alone_bytes = assist->helped ? 0 : assist->alone_bytes + op->bytes;
+	note_help(assist, op, withdraw(assist) - (uint32_t)__builtin_popcount(assist->own));
 }
 
 static bool has_helped(const struct assist *assist)
@@ -345,6 +354,17 @@ static bool load_end(struct work *work)
 	return memory_load(work->end, from, TAIL) == 0;
 }
 
+static void note_what(struct assist *assist, const struct directory_question *question,
+		      const struct reach_op *op)
+{
+	assist->qpn = question->qpn;
+	assist->addr = question->addr;
+	assist->offset = op->offset;
+	assist->bytes = op->bytes;
+	assist->psn = op->psn;
+	assist->here = op->pieces[0].iov_base;
+}
+
 static void begin(struct assist *assist, struct reach *reach,
 		  const struct directory_question *question, const struct reach_op *op,
 		  uint64_t place)
@@ -365,24 +385,38 @@ static void begin(struct assist *assist, struct reach *reach,
 	assist->helped = 0;
 	assist->done_then = atomic_load_explicit(&assist->board->done, memory_order_relaxed);
 	if (!assist->has_failed) {
-		offer(assist, &work);
+		offer(assist, &work, chunks_of(&work), 1);
 		work_off(assist, reach, &work, op, place);
 		learn(assist, &work);
 	}
 	if (!assist->has_failed)
 		atomic_store_explicit(&assist->board->ended, assist->number, memory_order_release);
 	assist->done_then += assist->helped;
-	assist->qpn = question->qpn;
-	assist->addr = question->addr;
-	assist->offset = op->offset;
-	assist->bytes = op->bytes;
+	assist->is_ahead = false;
+	note_what(assist, question, op);
 }
 
 static bool is_same(const struct assist *assist, const struct directory_question *question,
 		    const struct reach_op *op)
 {
 	return assist->qpn == question->qpn && assist->addr == question->addr &&
-	       assist->offset == op->offset && assist->bytes == op->bytes;
+	       assist->offset == op->offset && assist->bytes == op->bytes && op->count == 1 &&
+	       assist->psn == op->psn && assist->here == op->pieces[0].iov_base;
+}
+
+/* Something else comes first. What is ahead is waited for, as a helper may well be in it still; of
+ * what was waited for before it is known that the helper is stopped. */
+static bool is_free(struct assist *assist)
+{
+	if (!has_helped(assist) &&
+	    !(assist->is_ahead && await(&assist->board->done, assist->done_then, PATIENCE_NS))) {
+		assist->is_ahead = false;
+		return false;
+	}
+	assist->is_waiting = assist->is_ahead = false;
+	assist->timed = NULL;
+	assist->timed_more = 0;
+	return true;
 }
 
 enum reach_result assist_do(struct assist *assist, struct reach *reach,
@@ -391,11 +425,9 @@ enum reach_result assist_do(struct assist *assist, struct reach *reach,
 {
 	uint64_t body = op->bytes - TAIL;
 
-	if (assist->is_waiting && !is_same(assist, question, op)) {
-		if (!has_helped(assist))
-			return REACH_REFUSED;
-		assist->is_waiting = false;
-	}
+	if (assist->is_waiting && !is_same(assist, question, op) && !is_free(assist))
+		return REACH_REFUSED;
+	assist->is_ahead = false;
 	if (!assist->is_waiting)
 		begin(assist, reach, question, op, place);
 	assist->is_waiting = !await(&assist->board->done, assist->done_then, PATIENCE_NS);
@@ -408,6 +440,105 @@ enum reach_result assist_do(struct assist *assist, struct reach *reach,
 	return copy(reach, false, (char *)op->pieces[0].iov_base + body, place + body, TAIL, true)
 		   ? REACH_DONE
 		   : REACH_REFUSED;
+}
+
+/* ---- in pairs ---- */
+
+bool assist_is_ahead(const struct assist *assist, const struct directory_question *question,
+		     const struct reach_op *op)
+{
+	return assist->is_waiting && is_same(assist, question, op);
+}
+
+/* Where they do, the second is to stand there when both are done. */
+static bool overlap(const struct iovec *a, const struct iovec *b)
+{
+	const char *at = a->iov_base, *other = b->iov_base;
+
+	return at < other + b->iov_len && other < at + a->iov_len;
+}
+
+static bool may_pair(const struct assist *assist, const struct reach_op *op)
+{
+	return op->behind && !assist->is_waiting && op->count == 1 && op->bytes >= FROM &&
+	       op->bytes < LONG && !overlap(op->pieces, op->behind->pieces);
+}
+
+/* Who has not helped for a while looks at the board only now and then, until he has: pairs that the
+ * trial begins with say nothing. */
+static bool is_warm(struct assist *assist, const struct halving *pairing)
+{
+	if (pairing->copies || !halving_is_halved(pairing))
+		return true;
+	if (assist->warming < WARM) {
+		assist->warming++;
+		return false;
+	}
+	assist->warming = 0;
+	return true;
+}
+
+/* Not while halves are tried: each trial is of that alone. */
+bool assist_pairs(struct assist *assist, const struct reach_op *op)
+{
+	bool is_longer = op->bytes >= LONGER;
+	struct halving *pairing = &assist->pairings[is_longer];
+
+	if (!may_pair(assist, op) || assist->halvings[2 + is_longer].duel.is_running)
+		return false;
+	if (!halving_count(pairing))
+		return halving_is_halved(pairing) &&
+		       (assist->alone < ALONE || assist->alone % SELDOM == 0);
+	if (!is_warm(assist, pairing))
+		return true;
+	assist->timed = pairing;
+	assist->timed_since = clock_ns();
+	return halving_is_halved(pairing);
+}
+
+/* In one piece, and nothing of it is ours. */
+static void offer_behind(struct assist *assist, const struct directory_question *question,
+			 const struct reach_op *behind)
+{
+	const struct work work = {
+	    .question = *question,
+	    .address = (uintptr_t)behind->pieces[0].iov_base,
+	    .bytes = behind->bytes,
+	    .second = behind->bytes,
+	    .third = behind->bytes,
+	    .is_read = true,
+	};
+
+	assist->done_then = atomic_load_explicit(&assist->board->done, memory_order_relaxed) + 1;
+	offer(assist, &work, 1, 0);
+}
+
+enum reach_result assist_do_pair(struct assist *assist, struct reach *reach,
+				 const struct directory_question *question,
+				 const struct reach_op *op, uint64_t place)
+{
+	struct directory_question other = *question;
+	bool is_done;
+
+	other.rkey = op->behind->rkey;
+	other.addr = op->behind->remote_addr;
+	other.length = op->behind->length;
+	offer_behind(assist, &other, op->behind);
+	is_done = reach_copy(reach, op, place);
+	note_help(assist, op, withdraw(assist));
+	assist->is_waiting = assist->is_ahead = assist->helped == 1;
+	if (assist->is_ahead) {
+		assist->has_failed = assist->owes_tail = false;
+		assist->timed_more = op->bytes;
+		note_what(assist, &other, op->behind);
+	}
+	return is_done ? REACH_DONE : REACH_REFUSED;
+}
+
+void assist_forget(struct assist *assist, uint32_t qpn)
+{
+	if (assist->is_waiting && assist->qpn == qpn && !is_free(assist))
+		assist->qpn = 0; /* nobody's */
 }
 
 /* ---- the helper ---- */

@@ -11,7 +11,9 @@
  * The end of a WRITE is stored when all else is there, as programs wait for it: by the helper, in
  * whose memory it is, if the initiator is not much later, and by the initiator otherwise.
  *
- * What is not so long is offered only where that is faster (halving.h).
+ * What is not so long is offered only where that is faster (halving.h): a half of it, or, where the
+ * next one of a stream is known by then, that one as a whole. Each of the two then has a message by
+ * one call, and neither waits until the end.
  *
  * Where the other side's program does not poll, its lane's thread is called when a stream of them
  * has been copied alone for a while: it comes by then for as long as the stream goes on. Calls that
@@ -64,8 +66,10 @@ struct assist {
 				    * not */
 	struct halving halvings[ASSIST_KINDS]; /* what is not long: READ or not, the longer or not
 						*/
-	struct halving *timed; /* of the present copy, which is timed; NULL: it is not */
-	uint64_t timed_since;
+	struct halving pairings[2];	  /* the same, of messages in pairs: the longer or not */
+	struct halving *timed;		  /* of the present copy, which is timed; NULL: it is not */
+	uint8_t warming;		  /* pairs before a trial of those */
+	uint64_t timed_since, timed_more; /* bytes, of the first of a pair */
 	uint32_t in_time;	       /* works in a row with which it was helped from early on */
 	uint32_t alone;		       /* works in a row that nobody helped with, or was asked to */
 	uint32_t together;	       /* since the last call, works that somebody helped with */
@@ -73,20 +77,40 @@ struct assist {
 	uint32_t busy;		       /* as the board said at the last call */
 	uint32_t expecting;	       /* works to be offered, as it may be on its way */
 	bool is_calling;	       /* whoever has the bell is to ring it */
-	uint32_t qpn;		       /* whose it is, and which part of which message */
+	uint32_t qpn, psn;	       /* whose it is, and which part of which message */
 	uint64_t addr, offset, bytes;
+	const char *here;
+	bool is_ahead; /* of the next message: nobody has asked for it so far */
 };
 
 /* Whether this is long enough, and to be offered. */
 bool assist_is_for(struct assist *assist, const struct reach_op *op);
 
-/* The copy is over, whoever did how much of it. */
+/* The copy is over, whoever did how much of it. The first of a pair is when the other one is. */
 static inline void assist_end(struct assist *assist, const struct reach_op *op, bool is_done)
 {
+	if (assist->is_ahead)
+		return;
 	if (assist->timed && is_done)
-		halving_time(assist->timed, op->bytes, clock_ns() - assist->timed_since);
+		halving_time(assist->timed, op->bytes + assist->timed_more,
+			     clock_ns() - assist->timed_since);
 	assist->timed = NULL;
+	assist->timed_more = 0;
 }
+
+/* Whether this is one of a pair, whose other one is the helper's. Then does it, and nothing is to
+ * be said of its end. */
+bool assist_pairs(struct assist *assist, const struct reach_op *op);
+enum reach_result assist_do_pair(struct assist *assist, struct reach *reach,
+				 const struct directory_question *question,
+				 const struct reach_op *op, uint64_t place);
+
+/* Whether this is that other one, for assist_do(). */
+bool assist_is_ahead(const struct assist *assist, const struct directory_question *question,
+		     const struct reach_op *op);
+
+/* What this QP has of it is asked for no more. It is waited for, as in one call. */
+void assist_forget(struct assist *assist, uint32_t qpn);
 
 /* Does it, or goes on waiting: REACH_LATER, and then it is to be called again. Of one work before
  * the other comes to its end. The peer's directory was asked, the hazard is odd. */

@@ -284,13 +284,16 @@ static enum reach_result do_it(struct reach *reach, struct assist *assist,
 {
 	char *common = find_common(reach, question, answer, op->is_prompt);
 	uint64_t place = answer->place + op->offset;
+	bool is_ahead = assist_is_ahead(assist, question, op);
 	enum reach_result result;
 
-	if (common)
+	if (common && !is_ahead)
 		return copy_here(op, common + op->offset) ? REACH_DONE : REACH_REFUSED;
 	if (op->is_prompt || (op->is_fetch && !reach->pid))
 		return REACH_REFUSED;
-	if (reach->pid && assist_is_for(assist, op))
+	if (!is_ahead && reach->pid && assist_pairs(assist, op))
+		result = assist_do_pair(assist, reach, question, op, place);
+	else if (is_ahead || (reach->pid && assist_is_for(assist, op)))
 		result = assist_do(assist, reach, question, op, place);
 	else
 		result = reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;

@@ -399,6 +399,7 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 	size_t length;
 
 	samehost->copied = 0;
+	samehost->receiving = channel;
 	while (count < BATCH_PACKETS && samehost->copied < BATCH_BYTES) {
 		enum ring_kind kind = ring_take(&channel->in, &bytes, &length);
 
@@ -419,6 +420,7 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 		channel->packet.is_express = kind == RING_EXPRESS;
 		deliver(&channel->packet, channel->owner, data);
 	}
+	samehost->receiving = NULL;
 	if (count)
 		ring_release(&channel->in);
 	return count;
@@ -427,6 +429,21 @@ static unsigned int receive(struct samehost *samehost, struct channel *channel, 
 static bool is_packet(enum ring_kind kind)
 {
 	return kind == RING_INLINE || kind == RING_BULK;
+}
+
+const uint8_t *samehost_behind(struct samehost *samehost, size_t *length)
+{
+	struct channel *channel = samehost->receiving;
+	struct ring_place before;
+	enum ring_kind kind;
+	const void *bytes;
+
+	if (!channel)
+		return NULL;
+	before = ring_place(&channel->in);
+	kind = ring_take(&channel->in, &bytes, length);
+	ring_go_back(&channel->in, before);
+	return is_packet(kind) ? bytes : NULL;
 }
 
 /* What is not accepted stays. Of several at a time the first is not claimed: one that comes alone

@@ -115,6 +115,10 @@ struct samehost_memo {
 enum reach_result samehost_reach_again(struct samehost *samehost, uint32_t qpn,
 				       const struct samehost_memo *memo, const struct reach_op *op);
 
+/* What samehost_reach() has begun and not ended for this QP is asked for no more: it is waited for,
+ * if the other side is not stopped in it. */
+void samehost_forget_reach(struct samehost *samehost, uint32_t qpn);
+
 /* After samehost_reach(): remembers what that found. */
 void samehost_remember(const struct samehost *samehost, const struct directory_question *question,
 		       struct samehost_memo *memo);
@@ -154,6 +158,9 @@ bool samehost_is_still_reached(const struct samehost *samehost, uint64_t channel
 /* Whose packets are: a device of ours by its address, NULL if there is none. */
 typedef void *(*samehost_find)(const union ibv_gid *dgid, uint32_t ifindex, void *data);
 typedef void (*samehost_deliver)(const struct packet *packet, void *owner, void *data);
+
+/* The packet behind the one that samehost_receive() delivers, if it is there already. */
+const uint8_t *samehost_behind(struct samehost *samehost, size_t *length);
 
 /* Takes packets in, a batch from each channel. Their number. */
 unsigned int samehost_receive(struct samehost *samehost, samehost_find find,

@@ -78,8 +78,9 @@ struct samehost {
 	uint32_t local_count;
 	struct channel *reserved; /* the open reservation is there; NULL: elsewhere */
 	uint64_t assists;
-	struct channel *helped; /* the last that was; NULL: none, or it is gone */
-	uint64_t copied;	/* bytes, of this batch */
+	struct channel *helped;	   /* the last that was; NULL: none, or it is gone */
+	struct channel *receiving; /* its packets are being delivered; NULL: none is */
+	uint64_t copied;	   /* bytes, of this batch */
 	bool has_touched, is_full;
 	struct ring_place before; /* the record that was taken last, one by one */
 	uint32_t heard;		  /* records that came in */

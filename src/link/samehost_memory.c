@@ -50,6 +50,12 @@ enum reach_result samehost_reach(struct samehost *samehost,
 	return result;
 }
 
+void samehost_forget_reach(struct samehost *samehost, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < samehost->channel_count; i++)
+		assist_forget(&samehost->channels[i]->assist, qpn);
+}
+
 enum reach_result samehost_reach_again(struct samehost *samehost, uint32_t qpn,
 				       const struct samehost_memo *memo, const struct reach_op *op)
 {

@@ -26,6 +26,12 @@ static uint8_t operation_of(uint8_t flags)
 	}
 }
 
+/* Of the packets that an offer stands for. */
+static uint32_t last_psn(const struct qp *qp, uint32_t first, uint64_t bytes)
+{
+	return psn_add(first, (uint32_t)((bytes - 1) / qp->mtu));
+}
+
 /* False where packets would say what is wrong with it, or nobody makes such an offer. */
 static bool read_offer(const struct arrival *arrival, struct fetch *fetch)
 {
@@ -47,7 +53,7 @@ static bool read_offer(const struct arrival *arrival, struct fetch *fetch)
 	fetch->count = head.pieces;
 	fetch->wire.bth = wire->bth;
 	fetch->wire.bth.opcode = TRANSPORT_RC | operation_of(head.flags);
-	fetch->wire.bth.psn = psn_add(wire->bth.psn, (uint32_t)((fetch->bytes - 1) / mtu));
+	fetch->wire.bth.psn = last_psn(arrival->qp, wire->bth.psn, fetch->bytes);
 	fetch->wire.op = opcode_get(fetch->wire.bth.opcode);
 	fetch->wire.imm = head.imm;
 	return true;
@@ -80,7 +86,72 @@ static enum verdict check(struct arrival *arrival, const struct fetch *fetch)
 	return PASS;
 }
 
-static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch)
+/* ---- what is offered behind it ---- */
+
+struct behind {
+	struct wire_packet wire;
+	struct reth reth;
+	struct iovec pieces[MAX_SGE];
+	struct reach_op op;
+};
+
+/* A whole message in one piece, the next one of the QP. */
+static bool read_behind(const struct arrival *arrival, const struct fetch *fetch,
+			struct behind *behind)
+{
+	const struct wire_packet *wire = &behind->wire;
+	const unsigned int whole = OFFER_STARTS | OFFER_ENDS;
+	struct qp *qp = arrival->qp;
+	struct offer_head head;
+	const uint8_t *bytes;
+	size_t length;
+
+	bytes = qp->adapter->host->behind(qp, &length);
+	if (!bytes || wire_parse(&behind->wire, bytes, length) != PARSE_OK ||
+	    !(wire->op->flags & OPF_OFFER) || wire->bth.dest_qp != qp->number ||
+	    wire->bth.psn != psn_next(fetch->wire.bth.psn) ||
+	    !offer_unpack(&head, wire->payload, wire->payload_length) || head.pieces != 1 ||
+	    (head.flags & whole) != whole)
+		return false;
+	reth_unpack(&behind->reth, wire->payload + offer_size(0));
+	return behind->reth.length;
+}
+
+/* Whether the host may have that begun: it is all checked when it is at the head. Its receive is of
+ * the QP's own, whose next one it is for sure. */
+static bool look_behind(const struct arrival *arrival, const struct fetch *fetch,
+			struct behind *behind)
+{
+	struct qp *qp = arrival->qp;
+	const struct recv_wqe *recv;
+	struct sge_list list;
+
+	if (!qp->adapter->host->behind || qp->srq || fetch->count != 1 ||
+	    !message_ends(&fetch->wire) || !read_behind(arrival, fetch, behind))
+		return false;
+	recv = recv_queue_first(&qp->rq);
+	if (!recv || recv->length < behind->reth.length)
+		return false;
+	list = (struct sge_list){qp->adapter, receive_pd(qp), recv->sge, recv->num_sge};
+	behind->op = (struct reach_op){
+	    .is_read = true,
+	    .is_fetch = true,
+	    .rkey = behind->reth.rkey,
+	    .remote_addr = behind->reth.va,
+	    .length = behind->reth.length,
+	    .bytes = behind->reth.length,
+	    .pieces = behind->pieces,
+	    .psn = last_psn(qp, behind->wire.bth.psn, behind->reth.length),
+	};
+	return payload_find(&list, IBV_ACCESS_LOCAL_WRITE, 0, behind->reth.length, behind->pieces,
+			    &behind->op.count) &&
+	       behind->op.count == 1;
+}
+
+/* ---- the copies ---- */
+
+static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch,
+				     const struct reach_op *behind)
 {
 	struct responder *responder = qp->responder;
 	const struct reth *piece = &fetch->pieces[fetch->next];
@@ -95,6 +166,8 @@ static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch)
 	    .length = piece->length,
 	    .bytes = piece->length,
 	    .pieces = pieces,
+	    .psn = fetch->wire.bth.psn,
+	    .behind = behind,
 	};
 
 	if (!payload_find(&list, IBV_ACCESS_LOCAL_WRITE, responder->received + fetch->done,
@@ -103,7 +176,7 @@ static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch)
 	return qp->adapter->host->reach(qp, &op);
 }
 
-enum verdict fetch_go_on(struct arrival *arrival)
+static enum verdict go_on(struct arrival *arrival, const struct reach_op *behind)
 {
 	struct qp *qp = arrival->qp;
 	struct responder *responder = qp->responder;
@@ -111,7 +184,7 @@ enum verdict fetch_go_on(struct arrival *arrival)
 	enum reach_result result;
 
 	for (; fetch->next < fetch->count; fetch->next++) {
-		result = fetch_piece(qp, fetch);
+		result = fetch_piece(qp, fetch, behind);
 		if (result == REACH_LATER) {
 			fetch->at = arrival->now + LATER_NS;
 			return LATER;
@@ -126,9 +199,15 @@ enum verdict fetch_go_on(struct arrival *arrival)
 	return PASS;
 }
 
+enum verdict fetch_go_on(struct arrival *arrival)
+{
+	return go_on(arrival, NULL);
+}
+
 enum verdict fetch_begin(struct arrival *arrival)
 {
 	struct adapter *adapter = arrival->qp->adapter;
+	struct behind behind;
 	struct fetch *fetch;
 	enum verdict verdict;
 
@@ -143,11 +222,20 @@ enum verdict fetch_begin(struct arrival *arrival)
 		return DECLINED;
 	arrival->wire = &fetch->wire;
 	verdict = check(arrival, fetch);
-	return verdict == PASS ? fetch_go_on(arrival) : verdict;
+	if (verdict != PASS)
+		return verdict;
+	return go_on(arrival, look_behind(arrival, fetch, &behind) ? &behind.op : NULL);
 }
 
 void fetch_drop(struct qp *qp)
 {
 	pool_give(&qp->adapter->pool, qp->responder->fetch);
 	qp->responder->fetch = NULL;
+}
+
+void fetch_end(struct qp *qp)
+{
+	fetch_drop(qp);
+	if (qp->adapter->host->forget_reach)
+		qp->adapter->host->forget_reach(qp);
 }

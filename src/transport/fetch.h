@@ -33,4 +33,7 @@ enum verdict fetch_go_on(struct arrival *arrival);
 
 void fetch_drop(struct qp *qp);
 
+/* And nothing behind it is fetched: the places are the program's again. */
+void fetch_end(struct qp *qp);
+
 #endif

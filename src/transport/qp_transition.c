@@ -25,6 +25,7 @@ static void enter_reset(struct qp *qp)
 	atomic_store_explicit(&qp->sq.head, sq_tail(qp), memory_order_release);
 	atomic_store_explicit(&qp->sq.own, 0, memory_order_relaxed);
 	spin_unlock(&qp->sq.lock);
+	fetch_end(qp);
 	while (!qp->srq && qp_take_recv(qp, &qp->responder->recv) == 0)
 		continue;
 	requester_reset(qp);
@@ -43,7 +44,7 @@ static void flush_all(struct qp *qp, uint64_t now)
 	responder->is_owed = responder->is_fatal = false;
 	responder->message = MESSAGE_NONE;
 	responder_forget_held(qp);
-	fetch_drop(qp);
+	fetch_end(qp);
 	recovery_drop(qp);
 	flush_send(qp, now);
 	flush_recv(qp, now);

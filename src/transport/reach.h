@@ -31,6 +31,10 @@ struct reach_op {
 	uint64_t offset, bytes;	      /* the part to be done */
 	const struct iovec *pieces;   /* of that part, here */
 	uint32_t count;		      /* MAX_SGE at most */
+	uint32_t psn;		      /* of a fetch: the last one of the offer */
+	/* A fetch of what the peer has offered next, in one piece, or NULL: the host may have it
+	 * begun meanwhile. It is asked for again when that is at the head. */
+	const struct reach_op *behind;
 };
 
 /*
@@ -47,6 +51,8 @@ static inline void reach_begin(const struct ibv_send_wr *wr, struct reach_op *op
 	op->length = op->offset = op->bytes = 0;
 	op->pieces = NULL;
 	op->count = 0;
+	op->psn = 0;
+	op->behind = NULL;
 }
 
 /* Whether this WQE, which has no PSNs yet, is one to try. */

@@ -14,7 +14,7 @@
 #include "device/av.h"
 #include "device/limits.h"
 #include "link/ring.h"
-#include "link/samehost.h"
+#include "link/samehost_link.h"
 #include "transport/express.h"
 
 enum { NEIGHBOURS = 3, OUR_SLOT = 9, ALL_WAYS = (1 << SAMEHOST_WAYS) - 1 };
@@ -405,6 +405,57 @@ static void what_changes_is_counted(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- behind what is delivered ---- */
+
+static uint8_t behinds[8]; /* what began each; 0: none was there */
+
+static void deliver_and_look(const struct packet *packet, void *to, void *data)
+{
+	size_t length = 0;
+	const uint8_t *behind = samehost_behind(world.ours, &length);
+
+	behinds[world.count] = behind ? behind[0] : 0;
+	assert_true(!behind || length == 24);
+	deliver(packet, to, data);
+}
+
+static void the_packet_behind_is_seen_and_stays(void **state)
+{
+	static const uint8_t order[] = {1, 2, 3, 4}, seen[] = {2, 0, 4, 0};
+	size_t length;
+
+	send_packet(0, 1);
+	send_packet(0, 2);
+	send(0, 3); /* no packet */
+	send_packet(0, 4);
+	assert_null(samehost_behind(world.ours, &length));
+	world.count = 0;
+	while (world.count < sizeof(order))
+		assert_true(samehost_receive(world.ours, find, deliver_and_look, NULL) > 0);
+	assert_memory_equal(world.taken, order, sizeof(order));
+	assert_memory_equal(behinds, seen, sizeof(seen));
+	send_packet(0, 5);
+	assert_null(samehost_behind(world.ours, &length));
+}
+
+static void what_is_asked_no_more_for_counts_for_nothing(void **state)
+{
+	struct assist *assist = &world.ours->channels[1]->assist;
+
+	*assist = (struct assist){
+	    .board = assist->board, .is_waiting = true, .is_ahead = true, .qpn = 5, .done_then = 1};
+	samehost_forget_reach(world.ours, 6);
+	assert_true(assist->is_ahead);
+	samehost_forget_reach(world.ours, 5); /* of who is stopped */
+	assert_false(assist->is_ahead);
+	assert_true(assist->is_waiting);
+	assert_int_equal(assist->qpn, 0);
+	assist->qpn = 5;
+	atomic_store(&assist->board->done, 1);
+	samehost_forget_reach(world.ours, 5);
+	assert_false(assist->is_waiting);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,6 +474,8 @@ int main(void)
 	    TEST(nobody_s_records_are_left_alone),
 	    TEST(a_way_is_there_when_something_has_left_by_it),
 	    TEST(what_changes_is_counted),
+	    TEST(the_packet_behind_is_seen_and_stays),
+	    TEST(what_is_asked_no_more_for_counts_for_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
