@@ -447,7 +447,7 @@ enum reach_result assist_do(struct assist *assist, struct reach *reach,
 bool assist_is_ahead(const struct assist *assist, const struct directory_question *question,
 		     const struct reach_op *op)
 {
-	return assist->is_waiting && is_same(assist, question, op);
+	return op->is_fetch && assist->is_waiting && is_same(assist, question, op);
 }
 
 /* Where they do, the second is to stand there when both are done. */

@@ -49,6 +49,8 @@ static void pairs_pay(bool do_they)
 
 	for (int i = 0; i < 2; i++)
 		assist.pairings[i] = (struct halving){.duel = {way, way}};
+	memset(assist.halvings, 0, sizeof(assist.halvings));
+	assist.alone = 0;
 }
 
 static int set_up(void **state)
@@ -110,7 +112,7 @@ static void the_helper_has_the_second(void **state)
 		first.op.behind = &second.op;
 		memset(own, 0, REGION);
 		fill(theirs, round);
-		assist.alone = 0;
+		pairs_pay(true);
 		assert_int_equal(do_one(&first), REACH_DONE);
 		had += assist.is_ahead;
 		while (do_one(&second) == REACH_LATER) /* it has lost its core */
@@ -138,9 +140,10 @@ static void until_second_is_claimed(void)
 	pthread_t claimer;
 
 	atomic_store(&is_claimed, false);
+	assist.is_waiting = false; /* as where who was waited for had no core */
 	assert_int_equal(pthread_create(&claimer, NULL, claim_one, NULL), 0);
 	do {
-		assist.alone = 0;
+		pairs_pay(true); /* and no trial begins, however long it takes */
 		if (is_trial)
 			assist.pairings[0] = trial;
 		assert_int_equal(do_one(&first), REACH_DONE);
