@@ -41,6 +41,7 @@ static struct ibv_qp *qp;
 static struct ibv_mr *mr;
 static char *buffer;
 static size_t size, source; /* where in it what is sent lies */
+static size_t stride;	    /* from one message to the next; 0: all in the same place */
 
 static int has(char option)
 {
@@ -50,7 +51,7 @@ static int has(char option)
 /* Where the next message lies, in memory of these. */
 static size_t next_place(unsigned int *messages)
 {
-	return has('m') ? (*messages)++ % MANY * size : 0;
+	return (*messages)++ % MANY * stride;
 }
 
 static void make_memory(struct ibv_context *context)
@@ -59,10 +60,11 @@ static void make_memory(struct ibv_context *context)
 	    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	const struct side *into = &board->sides[opcode != IBV_WR_RDMA_READ];
 	size_t odd = has('o') && own == into ? ODD : 0;
-	size_t used = size * (has('m') ? MANY : 1);
+	size_t used = has('m') ? MANY * size : size;
 	size_t whole = (used + odd + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	struct ibv_buf *buf;
 
+	stride = has('m') ? size : 0;
 	source = has('w') ? whole : 0;
 	whole += source;
 	if (has('d') && own == &board->sides[1]) {

@@ -381,7 +381,8 @@ def of_peers():
     def peer(*arguments):
         return Item(*arguments, is_ours=False)
     yield peer("ucx-am-lat", "UCX active message 8 B", "ns", ("host",), ucx("ucp_am_lat", 8, 50000, 1, 1000), UCX)
-    yield peer("ucx-put-lat", "UCX put 8 B into shared memory", "ns", ("host",), ucx("ucp_put_lat", 8, 50000, 1, 1000), UCX)
+    # the mean, as shared-write-hop is one; its median, in the column before, leaves out what was slow
+    yield peer("ucx-put-lat", "UCX put 8 B into shared memory", "ns", ("host",), ucx("ucp_put_lat", 8, 50000, 2, 1000), UCX)
     yield peer("ucx-am-rate", "UCX active message 8 B, messages a second", "1/s", ("host",), ucx("ucp_am_bw", 8, LONG, 7, 1), UCX)
     yield peer("ucx-am-bw", "UCX active message 1 MiB", "B/s", ("host",), ucx("ucp_am_bw", MIB, 1000, 5, MIB), UCX)
     # as SEND, into the receiver's buffer; an active message is looked at where it arrived
