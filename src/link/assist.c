@@ -458,10 +458,16 @@ static bool overlap(const struct iovec *a, const struct iovec *b)
 	return at < other + b->iov_len && other < at + a->iov_len;
 }
 
+static bool is_middling(const struct reach_op *op)
+{
+	return op->count == 1 && op->bytes >= FROM && op->bytes < LONG;
+}
+
+/* What is longer is better shared by both when it comes. */
 static bool may_pair(const struct assist *assist, const struct reach_op *op)
 {
-	return op->behind && !assist->is_waiting && op->count == 1 && op->bytes >= FROM &&
-	       op->bytes < LONG && !overlap(op->pieces, op->behind->pieces);
+	return op->behind && !assist->is_waiting && is_middling(op) && is_middling(op->behind) &&
+	       !overlap(op->pieces, op->behind->pieces);
 }
 
 /* Who has not helped for a while looks at the board only now and then, until he has: pairs that the

@@ -290,6 +290,12 @@ static void only_what_is_middling_and_in_one_piece(void **state)
 	first.op.count = 2;
 	assert_false(is_pair());
 	first.op.count = 1;
+	second.op.bytes = 49151;
+	assert_false(is_pair());
+	second.op.bytes = 196608;
+	assert_false(is_pair());
+	second.op.bytes = 49152;
+	assert_true(is_pair());
 	first.op.behind = NULL;
 	assert_false(is_pair());
 	first.op.behind = &second.op;
