@@ -229,24 +229,6 @@ bool lane_trylock(struct lane *lane)
 	return true;
 }
 
-static void set_timer(struct lane *lane, uint64_t first)
-{
-	struct itimerspec when = {0};
-
-	when.it_value.tv_sec = (time_t)(first / 1000000000);
-	when.it_value.tv_nsec = (long)(first % 1000000000);
-	if (first == 0)
-		when.it_value.tv_nsec = 1; /* 0 would disarm */
-	timerfd_settime(lane->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-	lane->armed = first;
-}
-
-static bool is_to_be_armed(const struct lane *lane, uint64_t first)
-{
-	return (first < lane->armed || lane->flush_at < lane->armed) &&
-	       !atomic_load_explicit(&lane->has_poller, memory_order_relaxed);
-}
-
 /*
  * The thread needs telling of an earlier deadline only when it is parked; when it parks, it looks
  * for itself. Not of one that was met since: it would wake in vain, and who finds the lane taken by
@@ -254,13 +236,22 @@ static bool is_to_be_armed(const struct lane *lane, uint64_t first)
  */
 static void arm_timer(struct lane *lane)
 {
+	struct itimerspec when = {0};
 	uint64_t first;
 
-	if (!is_to_be_armed(lane, timer_first(&lane->timers)))
+	if (!lane->armed || atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return;
-	first = lane_first_deadline(lane);
-	if (is_to_be_armed(lane, first))
-		set_timer(lane, first < lane->flush_at ? first : lane->flush_at);
+	first = lane_first_due(lane, lane->armed - 1);
+	if (lane->flush_at < first)
+		first = lane->flush_at;
+	if (first >= lane->armed)
+		return;
+	when.it_value.tv_sec = (time_t)(first / 1000000000);
+	when.it_value.tv_nsec = (long)(first % 1000000000);
+	if (first == 0)
+		when.it_value.tv_nsec = 1; /* 0 would disarm */
+	timerfd_settime(lane->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	lane->armed = first;
 }
 
 /* From others. */

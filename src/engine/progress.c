@@ -110,40 +110,23 @@ static void run_ready(struct lane *lane, uint64_t now)
 }
 
 /* A deadline mostly moves on, and stands where it was until then (timer.h). */
-static bool has_moved_on(const struct seat *seat, uint64_t now)
+static bool has_moved_on(const struct seat *seat, uint64_t from)
 {
 	return !atomic_load_explicit(&seat->is_queued, memory_order_relaxed) &&
-	       !transport_is_untimed(seat->qp) && transport_deadline(seat->qp) > now;
+	       !transport_is_untimed(seat->qp) && transport_deadline(seat->qp) > from;
 }
 
-/* Whether any is due, and not only where it stood before. */
-static bool is_due(struct lane *lane, uint64_t now)
+uint64_t lane_first_due(struct lane *lane, uint64_t by)
 {
 	struct timer *timer;
 
-	while ((timer = timer_take_due(&lane->timers, now))) {
+	while ((timer = timer_take_due(&lane->timers, by))) {
 		struct seat *seat = caa_container_of(timer, struct seat, timer);
+		uint64_t stood = timer->deadline;
 
-		if (!has_moved_on(seat, now)) {
-			timer_set(&lane->timers, timer, now);
-			return true;
-		}
-		lane_retime(lane, seat->qp);
-	}
-	return false;
-}
-
-uint64_t lane_first_deadline(struct lane *lane)
-{
-	uint64_t first;
-
-	while ((first = timer_first(&lane->timers)) != UINT64_MAX) {
-		struct timer *timer = timer_take_due(&lane->timers, first);
-		struct seat *seat = caa_container_of(timer, struct seat, timer);
-
-		if (!has_moved_on(seat, first)) {
-			timer_set(&lane->timers, timer, first);
-			return first;
+		if (!has_moved_on(seat, stood)) {
+			timer_set(&lane->timers, timer, stood);
+			return stood;
 		}
 		lane_retime(lane, seat->qp);
 	}
@@ -157,7 +140,7 @@ uint64_t lane_first_deadline(struct lane *lane)
  */
 static void look_before_due(struct lane *lane, uint64_t now)
 {
-	if (!is_due(lane, now))
+	if (lane_first_due(lane, now) == UINT64_MAX)
 		return;
 	intake_near(lane, now);
 	intake_everywhere(lane, now, false);

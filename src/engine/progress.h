@@ -55,8 +55,9 @@ unsigned int lane_turn(struct lane *lane, bool is_thread);
 /* The QP's deadline may be another one. */
 void lane_retime(struct lane *lane, struct qp *qp);
 
-/* The earliest deadline, none where it stood before it moved on; UINT64_MAX: there is none. */
-uint64_t lane_first_deadline(struct lane *lane);
+/* The earliest deadline that is due by then, none where it stood before it moved on; UINT64_MAX:
+ * there is none. `by` is earlier than that. */
+uint64_t lane_first_due(struct lane *lane, uint64_t by);
 
 /* The next packet wakes the thread, once, though it naps. */
 void lane_let_it_call(struct lane *lane);

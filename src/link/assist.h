@@ -98,8 +98,7 @@ static inline void assist_end(struct assist *assist, const struct reach_op *op, 
 	assist->timed_more = 0;
 }
 
-/* Whether this is one of a pair, whose other one is the helper's. Then does it, and nothing is to
- * be said of its end. */
+/* Whether this is the first of a pair, whose other one is the helper's; and does it. */
 bool assist_pairs(struct assist *assist, const struct reach_op *op);
 enum reach_result assist_do_pair(struct assist *assist, struct reach *reach,
 				 const struct directory_question *question,
