@@ -114,10 +114,10 @@ struct adapter_host {
 	 * lock. */
 	enum reach_result (*reach)(struct qp *qp, const struct reach_op *op);
 
-	/* Both or none (NULL), under the lane's lock: of packets of this host the one behind that
-	 * which is being received, if it is there; and that the QP asks no more for what reach()
-	 * has begun and not ended. As far as nobody is stopped in it, that is over then. */
-	const uint8_t *(*behind)(struct qp *qp, size_t *length);
+	/* Both or none (NULL), under the lane's lock: of packets of this host the next one behind
+	 * that which is being received, from 0, if it is there; and that the QP asks no more for
+	 * what reach() has begun or done. As far as nobody is stopped in it, that is over then. */
+	const uint8_t *(*behind)(struct qp *qp, uint32_t next, size_t *length);
 	void (*forget_reach)(struct qp *qp);
 
 	/* Whether that may be done at all, for what is known of the peer. Under the lane's lock. */

@@ -317,9 +317,9 @@ WHOLE enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op
 	return do_again(qp, op) ? REACH_DONE : ask(qp, op);
 }
 
-const uint8_t *reachable_behind(struct qp *qp, size_t *length)
+const uint8_t *reachable_behind(struct qp *qp, uint32_t next, size_t *length)
 {
-	return samehost_behind(qp->seat->lane->samehost, length);
+	return samehost_behind(qp->seat->lane->samehost, next, length);
 }
 
 void reachable_forget(struct qp *qp)

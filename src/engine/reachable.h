@@ -53,7 +53,7 @@ void reachable_withdraw_mr(struct adapter *adapter, const struct mr *mr);
 bool reachable_publish_qp(struct adapter *adapter, const struct qp *qp, unsigned int access);
 void reachable_withdraw_qp(struct adapter *adapter, const struct qp *qp);
 enum reach_result reachable_reach(struct qp *qp, const struct reach_op *op);
-const uint8_t *reachable_behind(struct qp *qp, size_t *length);
+const uint8_t *reachable_behind(struct qp *qp, uint32_t next, size_t *length);
 void reachable_forget(struct qp *qp);
 bool reachable_is_reached(const struct qp *qp);
 /* Of a WRITE or READ, what the QP's last one to the same region found; NULL if that is not known.

@@ -12,8 +12,7 @@
  * whose memory it is, if the initiator is not much later, and by the initiator otherwise.
  *
  * What is not so long is offered only where that is faster (halving.h): a half of it, or, where the
- * next one of a stream is known by then, that one as a whole. Each of the two then has a message by
- * one call, and neither waits until the end.
+ * next ones of a stream are known by then, a half of each of those (bundle.h).
  *
  * Where the other side's program does not poll, its lane's thread is called when a stream of them
  * has been copied alone for a while: it comes by then for as long as the stream goes on. Calls that
@@ -29,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "link/bundle.h"
 #include "link/clock.h"
 #include "link/directory.h"
 #include "link/halving.h"
@@ -36,7 +36,7 @@
 
 struct reach;
 
-enum { ASSIST_WORDS = 24, ASSIST_KINDS = 4 };
+enum { ASSIST_WORDS = 44, ASSIST_KINDS = 4, ASSIST_OTHERS = BUNDLE_OTHERS };
 
 /* In shared memory, one for each direction; zeroed there is no work. */
 struct assist_board {
@@ -66,10 +66,11 @@ struct assist {
 				    * not */
 	struct halving halvings[ASSIST_KINDS]; /* what is not long: READ or not, the longer or not
 						*/
-	struct halving pairings[2];	  /* the same, of messages in pairs: the longer or not */
-	struct halving *timed;		  /* of the present copy, which is timed; NULL: it is not */
-	uint8_t warming;		  /* pairs before a trial of those */
-	uint64_t timed_since, timed_more; /* bytes, of the first of a pair */
+	struct bundle bundle;	     /* others with the present copy, and which are done */
+	struct halving bundlings[2]; /* the same of those: one by one or so, the longer or not */
+	uint8_t warming;	     /* bundles before a trial of those */
+	struct halving *timed;	     /* of the present copy, which is timed; NULL: it is not */
+	uint64_t timed_since, timed_bytes;
 	uint32_t in_time;	       /* works in a row with which it was helped from early on */
 	uint32_t alone;		       /* works in a row that nobody helped with, or was asked to */
 	uint32_t together;	       /* since the last call, works that somebody helped with */
@@ -80,35 +81,25 @@ struct assist {
 	uint32_t qpn, psn;	       /* whose it is, and which part of which message */
 	uint64_t addr, offset, bytes;
 	const char *here;
-	bool is_ahead; /* of the next message: nobody has asked for it so far */
 };
 
-/* Whether this is long enough, and to be offered. */
-bool assist_is_for(struct assist *assist, const struct reach_op *op);
+/* Whether others go with it. */
+bool assist_bundles(struct assist *assist, struct reach *reach,
+		    const struct directory_question *question, const struct reach_op *op);
 
-/* The copy is over, whoever did how much of it. The first of a pair is when the other one is. */
-static inline void assist_end(struct assist *assist, const struct reach_op *op, bool is_done)
+/* Whether this is long enough, and to be offered; or is what is waited for. */
+bool assist_is_for(struct assist *assist, const struct directory_question *question,
+		   const struct reach_op *op);
+
+/* The copy is over, whoever did how much of it. */
+static inline void assist_end(struct assist *assist, bool is_done)
 {
-	if (assist->is_ahead)
-		return;
 	if (assist->timed && is_done)
-		halving_time(assist->timed, op->bytes + assist->timed_more,
-			     clock_ns() - assist->timed_since);
+		halving_time(assist->timed, assist->timed_bytes, clock_ns() - assist->timed_since);
 	assist->timed = NULL;
-	assist->timed_more = 0;
 }
 
-/* Whether this is the first of a pair, whose other one is the helper's; and does it. */
-bool assist_pairs(struct assist *assist, const struct reach_op *op);
-enum reach_result assist_do_pair(struct assist *assist, struct reach *reach,
-				 const struct directory_question *question,
-				 const struct reach_op *op, uint64_t place);
-
-/* Whether this is that other one, for assist_do(). */
-bool assist_is_ahead(const struct assist *assist, const struct directory_question *question,
-		     const struct reach_op *op);
-
-/* What this QP has of it is asked for no more. It is waited for, as in one call. */
+/* This QP asks for what it has of it no more. It is waited for, as in one call. */
 void assist_forget(struct assist *assist, uint32_t qpn);
 
 /* Does it, or goes on waiting: REACH_LATER, and then it is to be called again. Of one work before

@@ -171,14 +171,24 @@ bool reach_is_there(struct reach *reach)
 
 /* The kernel looks up the other side's pages once for each piece there, and copies once for each
  * piece on either side: so what is to be split is split here. */
-static ssize_t by_number(const struct reach *reach, const struct iovec *pieces, int count,
-			 const struct reach_op *op, uint64_t place)
+static ssize_t by_number_only(const struct reach *reach, bool is_read, const struct iovec *here,
+			      unsigned long count, const struct iovec *there, unsigned long those)
 {
-	struct iovec there = {(void *)(uintptr_t)place, op->bytes};
-	unsigned long here = (unsigned long)count;
+	return is_read ? process_vm_readv(reach->number, here, count, there, those, 0)
+		       : process_vm_writev(reach->number, here, count, there, those, 0);
+}
 
-	return op->is_read ? process_vm_readv(reach->number, pieces, here, &there, 1, 0)
-			   : process_vm_writev(reach->number, pieces, here, &there, 1, 0);
+/* A thread may have ended, or have another user than its process. */
+static ssize_t by_number(struct reach *reach, bool is_read, const struct iovec *here, int count,
+			 const struct iovec *there, int those)
+{
+	unsigned long pieces = (unsigned long)count, others = (unsigned long)those;
+	ssize_t done = by_number_only(reach, is_read, here, pieces, there, others);
+
+	if (done >= 0 || (errno != ESRCH && errno != EPERM) || reach->number == reach->pid)
+		return done;
+	reach->number = reach->pid;
+	return by_number_only(reach, is_read, here, pieces, there, others);
 }
 
 bool reach_is_by_number(const struct reach *reach)
@@ -190,17 +200,14 @@ bool reach_is_by_number(const struct reach *reach)
 static bool by_either(struct reach *reach, const struct iovec *pieces, int count,
 		      const struct reach_op *op, uint64_t place)
 {
+	struct iovec there = {(void *)(uintptr_t)place, op->bytes};
 	ssize_t done;
 
 	if (!reach->pid)
 		return by_descriptor(reach, pieces, count, op, place);
 	if (!reach_is_there(reach))
 		return false;
-	done = by_number(reach, pieces, count, op, place);
-	if (done < 0 && (errno == ESRCH || errno == EPERM) && reach->number != reach->pid) {
-		reach->number = reach->pid; /* the thread has ended, or has another user than it */
-		done = by_number(reach, pieces, count, op, place);
-	}
+	done = by_number(reach, op->is_read, pieces, count, &there, 1);
 	if (done >= 0 || (errno != EPERM && errno != ENOSYS && errno != ESRCH))
 		return is_copied(done, op);
 	reach->pid = 0;
@@ -251,6 +258,59 @@ bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place)
 	return copy_straight(reach, op, place);
 }
 
+/* Of which no end is anybody's to wait for. */
+static struct reach_op op_of(bool is_read, const struct iovec *piece)
+{
+	return (struct reach_op){
+	    .is_read = is_read,
+	    .length = piece->iov_len + 1,
+	    .bytes = piece->iov_len,
+	    .pieces = piece,
+	    .count = 1,
+	};
+}
+
+static bool is_straight(bool is_read, const struct reach_spans *spans, uint64_t *bytes)
+{
+	bool is = spans->count > 1;
+
+	*bytes = 0;
+	for (uint32_t i = 0; i < spans->count; i++) {
+		struct reach_op op = op_of(is_read, &spans->here[i]);
+
+		is &= !detour_pays(&op, (uintptr_t)spans->there[i].iov_base);
+		*bytes += op.bytes;
+	}
+	return is;
+}
+
+/* What does not work at once is tried one by one. */
+bool reach_copy_all(struct reach *reach, bool is_read, const struct reach_spans *spans)
+{
+	int count = (int)spans->count;
+	uint64_t bytes;
+
+	if (reach->pid && is_straight(is_read, spans, &bytes) && reach_is_there(reach) &&
+	    by_number(reach, is_read, spans->here, count, spans->there, count) == (ssize_t)bytes)
+		return true;
+	for (int i = 0; i < count; i++) {
+		struct reach_op op = op_of(is_read, &spans->here[i]);
+
+		if (op.bytes && !reach_copy(reach, &op, (uintptr_t)spans->there[i].iov_base))
+			return false;
+	}
+	return true;
+}
+
+bool reach_asks(struct reach *reach, const struct directory_question *question, uint64_t *place)
+{
+	struct directory_answer answer;
+	bool may = directory_recall(reach->directory, &reach->memo, question, &answer);
+
+	*place = may ? answer.place : 0;
+	return may;
+}
+
 static bool copy_piece(const struct iovec *piece, bool is_read, char *at)
 {
 	return !(is_read ? memory_move(piece->iov_base, at, piece->iov_len)
@@ -284,30 +344,30 @@ static enum reach_result do_it(struct reach *reach, struct assist *assist,
 {
 	char *common = find_common(reach, question, answer, op->is_prompt);
 	uint64_t place = answer->place + op->offset;
-	bool is_ahead = assist_is_ahead(assist, question, op);
 	enum reach_result result;
 
-	if (common && !is_ahead)
+	if (common)
 		return copy_here(op, common + op->offset) ? REACH_DONE : REACH_REFUSED;
 	if (op->is_prompt || (op->is_fetch && !reach->pid))
 		return REACH_REFUSED;
-	if (!is_ahead && reach->pid && assist_pairs(assist, op))
-		result = assist_do_pair(assist, reach, question, op, place);
-	else if (is_ahead || (reach->pid && assist_is_for(assist, op)))
+	if (bundle_has(&assist->bundle, question, op))
+		return REACH_DONE;
+	if (reach->pid &&
+	    (assist_bundles(assist, reach, question, op) || assist_is_for(assist, question, op)))
 		result = assist_do(assist, reach, question, op, place);
 	else
 		result = reach_copy(reach, op, place) ? REACH_DONE : REACH_REFUSED;
-	assist_end(assist, op, result == REACH_DONE);
+	assist_end(assist, result == REACH_DONE);
 	return result;
 }
 
 /* What was fetched is what was sent only if the sender has not given it up meanwhile. */
 static bool is_withdrawn(struct reach *reach, const struct directory_question *question)
 {
-	struct directory_answer answer;
+	uint64_t place;
 
 	atomic_thread_fence(memory_order_acquire);
-	return !directory_recall(reach->directory, &reach->memo, question, &answer);
+	return !reach_asks(reach, question, &place);
 }
 
 /* Against the owner, who withdraws and then looks here: one of the two sees the other. On x86-64 a

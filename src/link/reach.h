@@ -69,6 +69,20 @@ void reach_remember(const struct reach *reach, const struct directory_question *
 /* The copy alone, of what `op` says but for where: `place` there. */
 bool reach_copy(struct reach *reach, const struct reach_op *op, uint64_t place);
 
+enum { REACH_SPANS = 8 };
+
+/* What is of the same length here and there. */
+struct reach_spans {
+	struct iovec here[REACH_SPANS], there[REACH_SPANS];
+	uint32_t count;
+};
+
+/* Copies them in this order, by one system call if it can. */
+bool reach_copy_all(struct reach *reach, bool is_read, const struct reach_spans *spans);
+
+/* Whether the peer's directory allows that, and where it is. The hazard is odd. */
+bool reach_asks(struct reach *reach, const struct directory_question *question, uint64_t *place);
+
 /* A guess: what the key leads to costs no system call (commons.h). */
 bool reach_is_common(const struct reach *reach, uint32_t rkey);
 

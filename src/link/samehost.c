@@ -431,19 +431,20 @@ static bool is_packet(enum ring_kind kind)
 	return kind == RING_INLINE || kind == RING_BULK;
 }
 
-const uint8_t *samehost_behind(struct samehost *samehost, size_t *length)
+const uint8_t *samehost_behind(struct samehost *samehost, uint32_t next, size_t *length)
 {
 	struct channel *channel = samehost->receiving;
+	bool is_found = channel;
 	struct ring_place before;
-	enum ring_kind kind;
 	const void *bytes;
 
 	if (!channel)
 		return NULL;
 	before = ring_place(&channel->in);
-	kind = ring_take(&channel->in, &bytes, length);
+	for (uint32_t i = 0; is_found && i <= next; i++)
+		is_found = is_packet(ring_take(&channel->in, &bytes, length));
 	ring_go_back(&channel->in, before);
-	return is_packet(kind) ? bytes : NULL;
+	return is_found ? bytes : NULL;
 }
 
 /* What is not accepted stays. Of several at a time the first is not claimed: one that comes alone

@@ -159,8 +159,9 @@ bool samehost_is_still_reached(const struct samehost *samehost, uint64_t channel
 typedef void *(*samehost_find)(const union ibv_gid *dgid, uint32_t ifindex, void *data);
 typedef void (*samehost_deliver)(const struct packet *packet, void *owner, void *data);
 
-/* The packet behind the one that samehost_receive() delivers, if it is there already. */
-const uint8_t *samehost_behind(struct samehost *samehost, size_t *length);
+/* Of the packets behind the one that samehost_receive() delivers, the next one from 0, if it is
+ * there already, and so are those between. */
+const uint8_t *samehost_behind(struct samehost *samehost, uint32_t next, size_t *length);
 
 /* Takes packets in, a batch from each channel. Their number. */
 unsigned int samehost_receive(struct samehost *samehost, samehost_find find,

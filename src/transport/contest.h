@@ -21,7 +21,7 @@
 #include "base/duel.h"
 
 enum {
-	CONTEST_BYTES = 32 << 10, /* of a message at least: shorter ones are records */
+	CONTEST_BYTES = 16 << 10, /* of a message at least: shorter ones are records */
 	CONTEST_FIRST = 64,	  /* messages before the first: the ring's memory is new */
 	CONTEST_SOONEST = 8192,	  /* from one to the next, */
 	CONTEST_LATEST = 128 << 10,

@@ -88,71 +88,79 @@ static enum verdict check(struct arrival *arrival, const struct fetch *fetch)
 
 /* ---- what is offered behind it ---- */
 
-struct behind {
-	struct wire_packet wire;
-	struct reth reth;
-	struct iovec pieces[MAX_SGE];
-	struct reach_op op;
-};
-
-/* A whole message in one piece, the next one of the QP. */
-static bool read_behind(const struct arrival *arrival, const struct fetch *fetch,
-			struct behind *behind)
+/* Of the packets behind this one: a whole message in one piece, right behind `psn`. */
+static bool read_behind(struct qp *qp, uint32_t next, uint32_t psn, struct reach_behind *behind)
 {
-	const struct wire_packet *wire = &behind->wire;
 	const unsigned int whole = OFFER_STARTS | OFFER_ENDS;
-	struct qp *qp = arrival->qp;
+	struct wire_packet wire;
 	struct offer_head head;
 	const uint8_t *bytes;
+	struct reth reth;
 	size_t length;
 
-	bytes = qp->adapter->host->behind(qp, &length);
-	if (!bytes || wire_parse(&behind->wire, bytes, length) != PARSE_OK ||
-	    !(wire->op->flags & OPF_OFFER) || wire->bth.dest_qp != qp->number ||
-	    wire->bth.psn != psn_next(fetch->wire.bth.psn) ||
-	    !offer_unpack(&head, wire->payload, wire->payload_length) || head.pieces != 1 ||
+	bytes = qp->adapter->host->behind(qp, next, &length);
+	if (!bytes || wire_parse(&wire, bytes, length) != PARSE_OK ||
+	    !(wire.op->flags & OPF_OFFER) || wire.bth.dest_qp != qp->number ||
+	    wire.bth.psn != psn_next(psn) ||
+	    !offer_unpack(&head, wire.payload, wire.payload_length) || head.pieces != 1 ||
 	    (head.flags & whole) != whole)
 		return false;
-	reth_unpack(&behind->reth, wire->payload + offer_size(0));
-	return behind->reth.length;
+	reth_unpack(&reth, wire.payload + offer_size(0));
+	if (!reth.length || reth.length > OFFER_PART)
+		return false;
+	*behind = (struct reach_behind){
+	    .rkey = reth.rkey,
+	    .psn = last_psn(qp, wire.bth.psn, reth.length),
+	    .remote_addr = reth.va,
+	    .length = reth.length,
+	};
+	return true;
 }
 
-/* Whether the host may have that begun: it is all checked when it is at the head. Its receive is of
- * the QP's own, whose next one it is for sure. */
-static bool look_behind(const struct arrival *arrival, const struct fetch *fetch,
-			struct behind *behind)
+/* Where its receive has it, in one piece. */
+static bool place_behind(struct qp *qp, uint32_t next, struct reach_behind *behind)
 {
-	struct qp *qp = arrival->qp;
 	const struct recv_wqe *recv;
+	struct iovec pieces[MAX_SGE];
 	struct sge_list list;
+	uint32_t count;
 
-	if (!qp->adapter->host->behind || qp->srq || fetch->count != 1 ||
-	    !message_ends(&fetch->wire) || !read_behind(arrival, fetch, behind))
+	if (next >= recv_queue_count(&qp->rq))
 		return false;
-	recv = recv_queue_first(&qp->rq);
-	if (!recv || recv->length < behind->reth.length)
-		return false;
+	recv = recv_queue_at(&qp->rq, next);
 	list = (struct sge_list){qp->adapter, receive_pd(qp), recv->sge, recv->num_sge};
-	behind->op = (struct reach_op){
-	    .is_read = true,
-	    .is_fetch = true,
-	    .rkey = behind->reth.rkey,
-	    .remote_addr = behind->reth.va,
-	    .length = behind->reth.length,
-	    .bytes = behind->reth.length,
-	    .pieces = behind->pieces,
-	    .psn = last_psn(qp, behind->wire.bth.psn, behind->reth.length),
-	};
-	return payload_find(&list, IBV_ACCESS_LOCAL_WRITE, 0, behind->reth.length, behind->pieces,
-			    &behind->op.count) &&
-	       behind->op.count == 1;
+	if (!payload_find(&list, IBV_ACCESS_LOCAL_WRITE, 0, behind->length, pieces, &count) ||
+	    count != 1)
+		return false;
+	behind->here = pieces[0].iov_base;
+	return true;
+}
+
+/* What the host may do with it: all is checked when it is at the head. */
+static uint32_t look_behind(const struct reach_op *op, struct reach_behind *found, uint32_t room)
+{
+	struct qp *qp = ((const struct arrival *)op->context)->qp;
+	uint32_t psn = op->psn, count = 0;
+
+	for (; count < room && read_behind(qp, count, psn, &found[count]) &&
+	       place_behind(qp, count, &found[count]);
+	     count++)
+		psn = found[count].psn;
+	return count;
+}
+
+/* Receives are the QP's own then, whose next ones they are for sure. */
+static bool may_look_behind(const struct qp *qp, const struct fetch *fetch)
+{
+	return qp->adapter->host->behind && !qp->srq && fetch->count == 1;
 }
 
 /* ---- the copies ---- */
 
-static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch,
-				     const struct reach_op *behind)
+static enum reach_result fetch_piece(const struct arrival *arrival, const struct fetch *fetch,
+				     bool is_first)
 {
+	struct qp *qp = arrival->qp;
 	struct responder *responder = qp->responder;
 	const struct reth *piece = &fetch->pieces[fetch->next];
 	struct sge_list list = {qp->adapter, receive_pd(qp), responder->recv.sge,
@@ -167,7 +175,8 @@ static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch,
 	    .bytes = piece->length,
 	    .pieces = pieces,
 	    .psn = fetch->wire.bth.psn,
-	    .behind = behind,
+	    .behind = is_first && may_look_behind(qp, fetch) ? look_behind : NULL,
+	    .context = arrival,
 	};
 
 	if (!payload_find(&list, IBV_ACCESS_LOCAL_WRITE, responder->received + fetch->done,
@@ -176,7 +185,7 @@ static enum reach_result fetch_piece(struct qp *qp, const struct fetch *fetch,
 	return qp->adapter->host->reach(qp, &op);
 }
 
-static enum verdict go_on(struct arrival *arrival, const struct reach_op *behind)
+static enum verdict go_on(struct arrival *arrival, bool is_first)
 {
 	struct qp *qp = arrival->qp;
 	struct responder *responder = qp->responder;
@@ -184,7 +193,7 @@ static enum verdict go_on(struct arrival *arrival, const struct reach_op *behind
 	enum reach_result result;
 
 	for (; fetch->next < fetch->count; fetch->next++) {
-		result = fetch_piece(qp, fetch, behind);
+		result = fetch_piece(arrival, fetch, is_first);
 		if (result == REACH_LATER) {
 			fetch->at = arrival->now + LATER_NS;
 			return LATER;
@@ -201,13 +210,12 @@ static enum verdict go_on(struct arrival *arrival, const struct reach_op *behind
 
 enum verdict fetch_go_on(struct arrival *arrival)
 {
-	return go_on(arrival, NULL);
+	return go_on(arrival, false);
 }
 
 enum verdict fetch_begin(struct arrival *arrival)
 {
 	struct adapter *adapter = arrival->qp->adapter;
-	struct behind behind;
 	struct fetch *fetch;
 	enum verdict verdict;
 
@@ -224,7 +232,7 @@ enum verdict fetch_begin(struct arrival *arrival)
 	verdict = check(arrival, fetch);
 	if (verdict != PASS)
 		return verdict;
-	return go_on(arrival, look_behind(arrival, fetch, &behind) ? &behind.op : NULL);
+	return go_on(arrival, true);
 }
 
 void fetch_drop(struct qp *qp)

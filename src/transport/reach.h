@@ -16,6 +16,7 @@
 #include "device/adapter.h"
 
 struct qp;
+struct reach_behind;
 struct send_wqe;
 
 /* Besides IBV_ACCESS_REMOTE_*: what the QP offers may be fetched (offer.h), from any region. */
@@ -32,9 +33,18 @@ struct reach_op {
 	const struct iovec *pieces;   /* of that part, here */
 	uint32_t count;		      /* MAX_SGE at most */
 	uint32_t psn;		      /* of a fetch: the last one of the offer */
-	/* A fetch of what the peer has offered next, in one piece, or NULL: the host may have it
-	 * begun meanwhile. It is asked for again when that is at the head. */
-	const struct reach_op *behind;
+	/* Of a fetch, or NULL: finds what the peer has offered behind it, the next messages of the
+	 * QP, `room` of them at most. The host may do them with it; each is asked for when it is at
+	 * the head nevertheless. */
+	uint32_t (*behind)(const struct reach_op *op, struct reach_behind *found, uint32_t room);
+	const void *context; /* its */
+};
+
+/* A message in one piece at either end. */
+struct reach_behind {
+	uint32_t rkey, psn;
+	uint64_t remote_addr, length;
+	char *here;
 };
 
 /*

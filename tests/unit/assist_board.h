@@ -32,7 +32,8 @@ enum {
 	LONG = 300000,
 };
 
-static struct directory *directory;
+static struct directory *directory; /* the helper's own */
+static struct directory *asked;	    /* the same, as the initiator sees it */
 static struct assist_board *board;
 static struct reach *reach; /* the initiator's and the helper's: both lead here */
 static struct reach *helpers_reach;
@@ -81,7 +82,8 @@ static inline int setup(void **state)
 	board = memory_of(sizeof(*board));
 	directory = filled();
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
-	reach = reach_open(filled(), open("/proc/self/mem", O_RDWR | O_CLOEXEC), line[0], getpid());
+	asked = filled();
+	reach = reach_open(asked, open("/proc/self/mem", O_RDWR | O_CLOEXEC), line[0], getpid());
 	helpers_reach =
 	    reach_open(filled(), open("/proc/self/mem", O_RDWR | O_CLOEXEC), line[0], getpid());
 	assert_non_null(reach);

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "assist_board.h"
+#include "link/assist_work.h"
 #include "faults.h"
 
 /* All of it, in parts; and that it is what it should be, and nothing besides it. */
@@ -335,13 +336,6 @@ static void who_is_gone_is_not_waited_for(void **state)
 }
 
 /* ---- what a helper does not do ---- */
-
-/* The initiator's word of what is to be done, as it stands on the board (assist.c). */
-struct work {
-	struct directory_question question;
-	uint64_t address, offset, bytes, second, third, is_read, tail;
-	char end[64];
-};
 
 static bool helps_with(const struct work *work, uint32_t chunks)
 {

@@ -407,35 +407,40 @@ static void what_changes_is_counted(void **state)
 
 /* ---- behind what is delivered ---- */
 
-static uint8_t behinds[8]; /* what began each; 0: none was there */
+static uint8_t behinds[8][2]; /* what began the next two behind each; 0: none was there */
 
 static void deliver_and_look(const struct packet *packet, void *to, void *data)
 {
-	size_t length = 0;
-	const uint8_t *behind = samehost_behind(world.ours, &length);
+	for (uint32_t next = 0; next < 2; next++) {
+		size_t length = 0;
+		const uint8_t *behind = samehost_behind(world.ours, next, &length);
 
-	behinds[world.count] = behind ? behind[0] : 0;
-	assert_true(!behind || length == 24);
+		behinds[world.count][next] = behind ? behind[0] : 0;
+		assert_true(!behind || length == 24);
+	}
 	deliver(packet, to, data);
 }
 
-static void the_packet_behind_is_seen_and_stays(void **state)
+static void the_packets_behind_are_seen_and_stay(void **state)
 {
-	static const uint8_t order[] = {1, 2, 3, 4}, seen[] = {2, 0, 4, 0};
+	static const uint8_t order[] = {1, 2, 6, 3, 4, 7};
+	static const uint8_t seen[][2] = {{2, 6}, {6, 0}, {0, 0}, {4, 7}, {7, 0}, {0, 0}};
 	size_t length;
 
 	send_packet(0, 1);
 	send_packet(0, 2);
+	send_packet(0, 6);
 	send(0, 3); /* no packet */
 	send_packet(0, 4);
-	assert_null(samehost_behind(world.ours, &length));
+	send_packet(0, 7);
+	assert_null(samehost_behind(world.ours, 0, &length));
 	world.count = 0;
 	while (world.count < sizeof(order))
 		assert_true(samehost_receive(world.ours, find, deliver_and_look, NULL) > 0);
 	assert_memory_equal(world.taken, order, sizeof(order));
 	assert_memory_equal(behinds, seen, sizeof(seen));
 	send_packet(0, 5);
-	assert_null(samehost_behind(world.ours, &length));
+	assert_null(samehost_behind(world.ours, 0, &length));
 }
 
 static void what_is_asked_no_more_for_counts_for_nothing(void **state)
@@ -443,11 +448,17 @@ static void what_is_asked_no_more_for_counts_for_nothing(void **state)
 	struct assist *assist = &world.ours->channels[1]->assist;
 
 	*assist = (struct assist){
-	    .board = assist->board, .is_waiting = true, .is_ahead = true, .qpn = 5, .done_then = 1};
+	    .board = assist->board,
+	    .is_waiting = true,
+	    .qpn = 5,
+	    .done_then = 1,
+	    .bundle = {.others = {{.question.qpn = 5}}, .done = 1},
+	};
 	samehost_forget_reach(world.ours, 6);
-	assert_true(assist->is_ahead);
+	assert_int_equal(assist->qpn, 5);
+	assert_int_equal(assist->bundle.next, 0);
 	samehost_forget_reach(world.ours, 5); /* of who is stopped */
-	assert_false(assist->is_ahead);
+	assert_int_equal(assist->bundle.next, 1);
 	assert_true(assist->is_waiting);
 	assert_int_equal(assist->qpn, 0);
 	assist->qpn = 5;
@@ -474,7 +485,7 @@ int main(void)
 	    TEST(nobody_s_records_are_left_alone),
 	    TEST(a_way_is_there_when_something_has_left_by_it),
 	    TEST(what_changes_is_counted),
-	    TEST(the_packet_behind_is_seen_and_stays),
+	    TEST(the_packets_behind_are_seen_and_stay),
 	    TEST(what_is_asked_no_more_for_counts_for_nothing),
 	};
 

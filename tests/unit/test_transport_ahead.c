@@ -10,14 +10,14 @@
 #include "transport_pair.h"
 #include "wire/offer.h"
 
-enum { LENGTH = 100000, SHORTER = 70000, FAR = 400000 };
+enum { LENGTH = 100000, SHORTER = 70000, FAR = 400000, ROOM = 4, RECEIVES = 65 };
 
 static struct pair_options options;
 static struct pair *pair;
 static struct adapter_host host;
-static int fetches, behinds, ends;
-static struct reach_op last_behind;
-static struct iovec last_piece;
+static int fetches, ends;
+static struct reach_behind found[ROOM]; /* behind the first that was fetched */
+static uint32_t behinds;		/* so many */
 static bool is_late;
 static uint32_t last_psn; /* of the last one that was fetched */
 
@@ -35,23 +35,20 @@ static enum reach_result fetch(struct qp *qp, const struct reach_op *op)
 		memcpy(op->pieces[i].iov_base, from, op->pieces[i].iov_len);
 		from += op->pieces[i].iov_len;
 	}
-	if (!op->behind)
-		return REACH_DONE;
-	behinds++;
-	last_behind = *op->behind;
-	last_piece = op->behind->pieces[0];
+	if (op->behind && !behinds)
+		behinds = op->behind(op, found, ROOM);
 	return REACH_DONE;
 }
 
 /* Packets arrive in the order of the pair's list. */
-static const uint8_t *behind(struct qp *qp, size_t *length)
+static const uint8_t *behind(struct qp *qp, uint32_t next, size_t *length)
 {
-	const struct flying *next = &pair->packets[pair->first];
+	const struct flying *packet = &pair->packets[(pair->first + next) % PAIR_PACKETS];
 
-	if (!pair->count)
+	if (next >= pair->count)
 		return NULL;
-	*length = next->size;
-	return next->bytes;
+	*length = packet->size;
+	return packet->bytes;
 }
 
 static void forget_reach(struct qp *qp)
@@ -80,7 +77,8 @@ static int set_up(void **state)
 	side_request(&pair->a, IBV_WR_RDMA_WRITE, 99, 0, 8); /* then both know what the other is */
 	pair_run(pair);
 	side_expect(&pair->a, 99, IBV_WC_SUCCESS);
-	fetches = behinds = ends = 0;
+	fetches = ends = 0;
+	behinds = 0;
 	is_late = false;
 	return 0;
 }
@@ -115,34 +113,49 @@ static void it_is_told(void **state)
 	run_two(LENGTH, SHORTER);
 	assert_int_equal(fetches, 2);
 	assert_int_equal(behinds, 1);
-	assert_true(last_behind.is_read && last_behind.is_fetch);
-	assert_null(last_behind.behind);
-	assert_int_equal(last_behind.rkey, pair->a.mr->rkey);
-	assert_int_equal(last_behind.remote_addr, (uintptr_t)pair->a.memory + FAR);
-	assert_int_equal(last_behind.length, SHORTER);
-	assert_int_equal(last_behind.bytes, SHORTER);
-	assert_int_equal(last_behind.offset, 0);
-	assert_int_equal(last_behind.count, 1);
-	assert_int_equal(last_behind.psn, psn_add(pair->a.psn, 98 + 69)); /* its last */
-	assert_int_equal(last_psn, last_behind.psn);
-	assert_ptr_equal(last_piece.iov_base, pair->b.memory + FAR);
-	assert_int_equal(last_piece.iov_len, SHORTER);
+	assert_int_equal(found[0].rkey, pair->a.mr->rkey);
+	assert_int_equal(found[0].remote_addr, (uintptr_t)pair->a.memory + FAR);
+	assert_int_equal(found[0].length, SHORTER);
+	assert_int_equal(found[0].psn, psn_add(pair->a.psn, 98 + 69)); /* its last */
+	assert_int_equal(last_psn, found[0].psn);
+	assert_ptr_equal(found[0].here, pair->b.memory + FAR);
 	assert_int_equal(ends, 0);
 }
 
-static void of_several_each_hears_of_the_next(void **state)
+/* In their order, as far as there is room for them. */
+static void of_several_as_well(void **state)
 {
-	for (int i = 0; i < 5; i++)
-		side_post_recv(&pair->b, i, i * LENGTH, LENGTH);
-	for (int i = 0; i < 5; i++)
-		send(i, i * LENGTH, LENGTH);
+	for (int i = 0; i < 2 + ROOM; i++)
+		side_post_recv(&pair->b, i, i * SHORTER, SHORTER);
+	for (int i = 0; i < 2 + ROOM; i++)
+		send(i, i * SHORTER, SHORTER);
 	pair_run(pair);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 2 + ROOM; i++)
 		side_expect(&pair->a, i, IBV_WC_SUCCESS);
-	assert_memory_equal(pair->a.memory, pair->b.memory, 5 * LENGTH);
-	assert_int_equal(fetches, 5);
-	assert_int_equal(behinds, 4);
-	assert_ptr_equal(last_piece.iov_base, pair->b.memory + 4 * LENGTH);
+	assert_memory_equal(pair->a.memory, pair->b.memory, (2 + ROOM) * SHORTER);
+	assert_int_equal(fetches, 2 + ROOM);
+	assert_int_equal(behinds, ROOM);
+	for (int i = 0; i < ROOM; i++) {
+		assert_int_equal(found[i].remote_addr,
+				 (uintptr_t)pair->a.memory + (i + 1) * SHORTER);
+		assert_ptr_equal(found[i].here, pair->b.memory + (i + 1) * SHORTER);
+		assert_int_equal(found[i].psn, psn_add(pair->a.psn, 69 * (i + 2)));
+	}
+}
+
+/* Up to what may not be begun. */
+static void as_far_as_there_are_receives(void **state)
+{
+	for (int i = 0; i < 3; i++)
+		side_post_recv(&pair->b, i, i * LENGTH, i < 2 ? LENGTH : SHORTER);
+	send(0, 0, LENGTH);
+	send(1, LENGTH, SHORTER);
+	send(2, 2 * LENGTH, LENGTH);
+	pair_run(pair);
+	side_expect(&pair->a, 0, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(behinds, 1);
 }
 
 /* ---- not of these ---- */
@@ -165,13 +178,34 @@ static void not_where_there_is_no_room(void **state)
 	expect_untold();
 }
 
+/* Also where one was before that is taken. */
 static void not_without_a_receive(void **state)
 {
+	for (int i = 0; i < RECEIVES; i++) {
+		side_post_recv(&pair->b, 7, 0, LENGTH);
+		send(1, 0, LENGTH);
+		if (i == RECEIVES - 1)
+			send(2, FAR, SHORTER);
+		pair_run(pair);
+		side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	}
+	expect_untold();
+}
+
+/* Which are not done by one call. */
+static void not_behind_several_pieces(void **state)
+{
+	struct ibv_sge list[] = {side_sge(&pair->a, 0, 60000), side_sge(&pair->a, 60000, 40000)};
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = list, .num_sge = 2};
+
 	side_post_recv(&pair->b, 7, 0, LENGTH);
-	send(1, 0, LENGTH);
+	side_post_recv(&pair->b, 8, FAR, SHORTER);
+	side_post(&pair->a, &wr);
 	send(2, FAR, SHORTER);
 	pair_run(pair);
 	side_expect(&pair->a, 1, IBV_WC_SUCCESS);
+	side_expect(&pair->a, 2, IBV_WC_SUCCESS);
+	assert_int_equal(fetches, 3);
 	expect_untold();
 }
 
@@ -322,9 +356,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	    TEST(it_is_told),
-	    TEST(of_several_each_hears_of_the_next),
+	    TEST(of_several_as_well),
+	    TEST(as_far_as_there_are_receives),
 	    TEST(not_where_there_is_no_room),
 	    TEST(not_without_a_receive),
+	    TEST(not_behind_several_pieces),
 	    TEST(not_into_several_pieces),
 	    TEST(not_into_memory_of_another_key),
 	    cmocka_unit_test_prestate_setup_teardown(not_into_shared_receives, set_up, tear_down,

@@ -640,7 +640,7 @@ static void a_middling_one_goes_as_its_contest_has_it(void **state)
 	struct contests *contests;
 
 	pass(1, CONTEST_BYTES); /* that cannot be one */
-	pair_expect_trace(pair, "A OFFER 1 ack\nB ACK 32\n");
+	pair_expect_trace(pair, "A OFFER 1 ack\nB ACK 16\n");
 	meet_with_records();
 	contests = &pair->a.qp->requester->contests;
 	pass(1, 65536);
@@ -649,12 +649,12 @@ static void a_middling_one_goes_as_its_contest_has_it(void **state)
 	pair->trace[0] = '\0';
 	pass(2, 65536);
 	pass(3, CONTEST_BYTES);
-	pair_expect_trace(pair, "A OFFER 65 ack\nB ACK 128\nA OFFER 129 ack\nB ACK 160\n");
+	pair_expect_trace(pair, "A OFFER 65 ack\nB ACK 128\nA OFFER 129 ack\nB ACK 144\n");
 	pair->trace[0] = '\0';
 	pass(4, CONTEST_BYTES - 1);
 	is_near = false;
 	pass(5, CONTEST_BYTES);
-	pair_expect_trace(pair, "A express 161\nB ACK 192\nA express 193\nB ACK 224\n");
+	pair_expect_trace(pair, "A express 145\nB ACK 160\nA express 161\nB ACK 176\n");
 	assert_int_equal(fetches, 2);
 }
 
