@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/pool.h"
+#include "base/watched.h"
 
 #define NONE UINT32_MAX
 
@@ -24,17 +25,6 @@ struct slab {
 	uint32_t next, last; /* of the open ones of the class, or none */
 	bool is_taken;
 };
-
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_WATCHED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_WATCHED 1
-#endif
-#endif
-#ifndef IS_WATCHED
-#define IS_WATCHED 0
-#endif
 
 static void *map(size_t bytes)
 {

@@ -5,7 +5,7 @@
  * malloc() if it allocated too; so all of the pool is mapped when it is made. It is resident as far
  * as it was used; beyond the first few MiB what is free again goes back to the system.
  *
- * Thread-safe. With AddressSanitizer each block is malloc()'s, so that its uses are watched.
+ * Thread-safe. Where blocks are watched (watched.h) each is malloc()'s.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H

@@ -39,6 +39,7 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 	mcast_init(&adapter->mcast);
 	flow_table_init(&adapter->flows);
 	pthread_mutex_init(&adapter->lock, NULL);
+	depot_init(&adapter->depot);
 	pool_init(&adapter->pool, ADAPTER_POOL);
 	CDS_INIT_LIST_HEAD(&adapter->domains);
 	return 0;
@@ -47,6 +48,7 @@ int adapter_init(struct adapter *adapter, const char *name, uint64_t guid, uint3
 void adapter_fini(struct adapter *adapter)
 {
 	pool_fini(&adapter->pool);
+	depot_fini(&adapter->depot);
 	pthread_mutex_destroy(&adapter->lock);
 	flow_table_fini(&adapter->flows);
 	mcast_fini(&adapter->mcast);

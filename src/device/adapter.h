@@ -16,6 +16,7 @@
 
 #include <urcu/list.h>
 
+#include "base/depot.h"
 #include "base/pool.h"
 #include "base/table.h"
 #include "device/flow.h"
@@ -160,6 +161,7 @@ struct adapter {
 	atomic_uint pd_count, cq_count, ah_count, mcast_count, comp_cntr_count;
 	atomic_ulong dm_bytes;	  /* device memory in use */
 	atomic_ulong held_bytes;  /* packets that came before their turn (transport/hold.h) */
+	struct depot depot;	  /* of its QPs */
 	struct pool pool;	  /* for what comes up on a packet's way: no malloc() there */
 	atomic_uint socket_bytes; /* what a socket holds that receives; relaxed; 0: not known */
 	atomic_uint last_handle;  /* of the objects' `handle`, which names them in messages */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/depot.h"
 #include "device/buffer.h"
 #include "device/pd.h"
 
@@ -19,13 +20,22 @@ struct head {
 
 _Static_assert(sizeof(struct head) == ALIGNMENT, "what follows is aligned");
 
-void *buffer_alloc(struct pd *pd, size_t count, size_t size, uint64_t type)
+static void *alloc_own(struct depot *depot, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (!depot)
+		return calloc(count, size);
+	return __builtin_mul_overflow(count, size, &bytes) ? NULL : depot_take(depot, bytes);
+}
+
+void *buffer_alloc(struct pd *pd, struct depot *depot, size_t count, size_t size, uint64_t type)
 {
 	struct head *head;
 	size_t bytes;
 
 	if (!pd || !pd->alloc)
-		return calloc(count, size);
+		return alloc_own(depot, count, size);
 	if (__builtin_mul_overflow(count, size, &bytes) ||
 	    __builtin_add_overflow(bytes, sizeof(*head), &bytes))
 		return NULL;
@@ -44,14 +54,22 @@ void *buffer_alloc(struct pd *pd, size_t count, size_t size, uint64_t type)
 	return head + 1;
 }
 
-void buffer_free(struct pd *pd, void *buffer, uint64_t type)
+static void free_own(struct depot *depot, void *buffer, size_t bytes)
+{
+	if (depot)
+		depot_give(depot, buffer, bytes);
+	else
+		free(buffer);
+}
+
+void buffer_free(struct pd *pd, struct depot *depot, void *buffer, size_t bytes, uint64_t type)
 {
 	struct head *head = buffer;
 
 	if (!buffer)
 		return;
 	if (!pd || !pd->alloc) {
-		free(buffer);
+		free_own(depot, buffer, bytes);
 		return;
 	}
 	head--;

@@ -35,7 +35,7 @@ static int create(struct adapter *adapter, struct pd *pd, uint32_t cqe, struct c
 	new = calloc(1, sizeof(*new));
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a CQ");
-	new->ring = buffer_alloc(pd, cqe, sizeof(*new->ring), VERBATIM_RESOURCE_CQ);
+	new->ring = buffer_alloc(pd, NULL, cqe, sizeof(*new->ring), VERBATIM_RESOURCE_CQ);
 	if (!new->ring) {
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
@@ -82,7 +82,7 @@ int cq_destroy(struct cq *cq)
 		return ret;
 	atomic_fetch_sub(&cq->adapter->cq_count, 1);
 	spin_destroy(&cq->lock);
-	buffer_free(cq->pd, cq->ring, VERBATIM_RESOURCE_CQ);
+	buffer_free(cq->pd, NULL, cq->ring, 0, VERBATIM_RESOURCE_CQ);
 	if (cq->pd)
 		atomic_fetch_sub(&cq->pd->users, 1);
 	free(cq);
@@ -119,14 +119,14 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 
 	if (ret)
 		return ret;
-	ring = buffer_alloc(cq->pd, cqe, sizeof(*ring), VERBATIM_RESOURCE_CQ);
+	ring = buffer_alloc(cq->pd, NULL, cqe, sizeof(*ring), VERBATIM_RESOURCE_CQ);
 	if (!ring)
 		return refuse(REASON_NO_MEMORY, "for a CQ of %u entries", cqe);
 	spin_lock(&cq->lock);
 	held = count_locked(cq);
 	if (held > cqe) {
 		spin_unlock(&cq->lock);
-		buffer_free(cq->pd, ring, VERBATIM_RESOURCE_CQ);
+		buffer_free(cq->pd, NULL, ring, 0, VERBATIM_RESOURCE_CQ);
 		return refuse(REASON_CQ_RESIZE, "cqe is %u, CQ %u holds %u completions", cqe,
 			      cq->ibv.handle, held);
 	}
@@ -138,7 +138,7 @@ int cq_resize(struct cq *cq, uint32_t cqe)
 	cq->head = 0;
 	cq->ibv.cqe = (int)cqe;
 	spin_unlock(&cq->lock);
-	buffer_free(cq->pd, old, VERBATIM_RESOURCE_CQ);
+	buffer_free(cq->pd, NULL, old, 0, VERBATIM_RESOURCE_CQ);
 	return 0;
 }
 

@@ -221,8 +221,8 @@ static uint32_t power_of_two(uint32_t n)
 }
 
 /* The room of a WQE serves as elements or as inline data: both get all of it, as ConnectX does. */
-static int send_queue_init(struct send_queue *sq, struct pd *pd, const struct ibv_qp_cap *cap,
-			   const struct srq *srq)
+static int send_queue_init(struct send_queue *sq, struct pd *pd, struct depot *depot,
+			   const struct ibv_qp_cap *cap, const struct srq *srq)
 {
 	bool is_tm = srq && srq->type == IBV_SRQT_TM;
 	size_t room = cap->max_send_sge * sizeof(struct ibv_sge);
@@ -242,7 +242,7 @@ static int send_queue_init(struct send_queue *sq, struct pd *pd, const struct ib
 	size = is_tm ? power_of_two(sq->max_wr + 2 * MAX_RNDV) : sq->max_wr;
 	if (size) {
 		sq->ring_mask = size - 1;
-		sq->ring = buffer_alloc(pd, size, sq->stride, VERBATIM_RESOURCE_SEND_QUEUE);
+		sq->ring = buffer_alloc(pd, depot, size, sq->stride, VERBATIM_RESOURCE_SEND_QUEUE);
 		if (!sq->ring)
 			return -ENOMEM;
 	}
@@ -250,30 +250,34 @@ static int send_queue_init(struct send_queue *sq, struct pd *pd, const struct ib
 	return 0;
 }
 
-static void send_queue_fini(struct send_queue *sq, struct pd *pd)
+static void send_queue_fini(struct send_queue *sq, struct pd *pd, struct depot *depot)
 {
 	spin_destroy(&sq->lock);
-	buffer_free(pd, sq->ring, VERBATIM_RESOURCE_SEND_QUEUE);
+	buffer_free(pd, depot, sq->ring, ((size_t)sq->ring_mask + 1) * sq->stride,
+		    VERBATIM_RESOURCE_SEND_QUEUE);
 }
 
 static int queues_init(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
-	int ret = send_queue_init(&qp->sq, qp->pd, &attr->cap, qp->srq);
+	struct depot *depot = &qp->adapter->depot;
+	int ret = send_queue_init(&qp->sq, qp->pd, depot, &attr->cap, qp->srq);
 
 	if (ret)
 		return ret;
-	ret = recv_queue_init(&qp->rq, qp->pd, VERBATIM_RESOURCE_RECV_QUEUE,
+	ret = recv_queue_init(&qp->rq, qp->pd, depot, VERBATIM_RESOURCE_RECV_QUEUE,
 			      attr->srq ? 0 : attr->cap.max_recv_wr,
 			      attr->srq ? 0 : attr->cap.max_recv_sge);
 	if (ret)
-		send_queue_fini(&qp->sq, qp->pd);
+		send_queue_fini(&qp->sq, qp->pd, depot);
 	return ret;
 }
 
 static void queues_fini(struct qp *qp)
 {
-	recv_queue_fini(&qp->rq);
-	send_queue_fini(&qp->sq, qp->pd);
+	struct depot *depot = &qp->adapter->depot;
+
+	recv_queue_fini(&qp->rq, depot);
+	send_queue_fini(&qp->sq, qp->pd, depot);
 }
 
 /* What the QP is made of cannot go before it. */
@@ -400,6 +404,7 @@ static void describe_cap(const struct qp *qp, struct ibv_qp_cap *cap)
 
 int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 {
+	struct depot *depot;
 	struct qp *new;
 	int ret = check(pd, attr);
 
@@ -408,7 +413,8 @@ int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		pd = NULL;
 	clear_unused(attr);
-	new = lines_alloc(sizeof(*new));
+	depot = &qp_adapter_of(pd, attr)->depot;
+	new = depot_take(depot, sizeof(*new));
 	if (!new)
 		return refuse(REASON_NO_MEMORY, "for a QP");
 	fill(new, pd, attr);
@@ -428,20 +434,22 @@ int qp_create(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
 free_queues:
 	queues_fini(new);
 free_qp:
-	free(new);
+	depot_give(depot, new, sizeof(*new));
 	return ret;
 }
 
 struct qp *qp_create_branch(struct adapter *adapter, struct xrc_domain *domain, uint32_t number)
 {
 	const struct ibv_qp_init_attr_ex none = {.qp_type = IBV_QPT_XRC_RECV};
-	struct qp *new = lines_alloc(sizeof(*new));
+	struct qp *new = depot_take(&adapter->depot, sizeof(*new));
 
-	if (!new || queues_init(new, &none)) {
-		free(new);
+	if (!new)
+		return NULL;
+	new->adapter = adapter;
+	if (queues_init(new, &none)) {
+		depot_give(&adapter->depot, new, sizeof(*new));
 		return NULL;
 	}
-	new->adapter = adapter;
 	new->domain = domain;
 	new->type = IBV_QPT_XRC_RECV;
 	new->number = number;
@@ -502,7 +510,7 @@ void qp_free(struct qp *qp)
 	qp_forget_completions(qp);
 	queues_fini(qp);
 	drop_references(qp);
-	free(qp);
+	depot_give(&qp->adapter->depot, qp, sizeof(*qp));
 }
 
 void qp_describe(const struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)

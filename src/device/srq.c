@@ -28,8 +28,8 @@ static uint32_t round_up(uint32_t n)
 	return n ? power : 0;
 }
 
-int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint32_t max_wr,
-		    uint32_t max_sge)
+int recv_queue_init(struct recv_queue *queue, struct pd *pd, struct depot *depot, uint64_t type,
+		    uint32_t max_wr, uint32_t max_sge)
 {
 	memset(queue, 0, sizeof(*queue));
 	queue->pd = pd;
@@ -38,7 +38,7 @@ int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint
 	queue->max_wr = round_up(max_wr);
 	queue->max_sge = (uint16_t)max_sge;
 	if (queue->max_wr) {
-		queue->ring = buffer_alloc(pd, queue->max_wr, queue->stride, type);
+		queue->ring = buffer_alloc(pd, depot, queue->max_wr, queue->stride, type);
 		if (!queue->ring)
 			return -ENOMEM;
 	}
@@ -46,10 +46,11 @@ int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint
 	return 0;
 }
 
-void recv_queue_fini(struct recv_queue *queue)
+void recv_queue_fini(struct recv_queue *queue, struct depot *depot)
 {
 	spin_destroy(&queue->lock);
-	buffer_free(queue->pd, queue->ring, queue->type);
+	buffer_free(queue->pd, depot, queue->ring, (size_t)queue->max_wr * queue->stride,
+		    queue->type);
 }
 
 static struct recv_wqe *wqe_at(const struct recv_queue *queue, uint32_t index)
@@ -197,13 +198,13 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 	uint32_t count;
 	char *old;
 
-	if (recv_queue_init(&new, queue->pd, queue->type, max_wr, queue->max_sge))
+	if (recv_queue_init(&new, queue->pd, NULL, queue->type, max_wr, queue->max_sge))
 		return refuse(REASON_NO_MEMORY, "for %u receive work requests", max_wr);
 	spin_lock(&queue->lock);
 	count = recv_queue_count(queue);
 	if (count > new.max_wr) {
 		spin_unlock(&queue->lock);
-		recv_queue_fini(&new);
+		recv_queue_fini(&new, NULL);
 		return refuse(REASON_SRQ_RESIZE, "max_wr is %u, %u work requests are posted",
 			      max_wr, count);
 	}
@@ -216,7 +217,7 @@ int recv_queue_resize(struct recv_queue *queue, uint32_t max_wr)
 	set_tail(queue, count);
 	spin_unlock(&queue->lock);
 	spin_destroy(&new.lock);
-	buffer_free(queue->pd, old, queue->type);
+	buffer_free(queue->pd, NULL, old, 0, queue->type);
 	return 0;
 }
 
@@ -332,14 +333,14 @@ int srq_create_ex(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct srq *
 	if (ret)
 		return ret;
 	new = calloc(1, sizeof(*new));
-	if (!new || recv_queue_init(&new->queue, pd, VERBATIM_RESOURCE_SRQ, attr->attr.max_wr,
+	if (!new || recv_queue_init(&new->queue, pd, NULL, VERBATIM_RESOURCE_SRQ, attr->attr.max_wr,
 				    attr->attr.max_sge)) {
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for an SRQ of %u", attr->attr.max_wr);
 	}
 	if (attr->srq_type == IBV_SRQT_TM &&
 	    tag_list_init(&new->tags, attr->tm_cap.max_num_tags, attr->attr.max_sge)) {
-		recv_queue_fini(&new->queue);
+		recv_queue_fini(&new->queue, NULL);
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for an SRQ of %u", attr->attr.max_wr);
 	}
@@ -350,7 +351,7 @@ int srq_create_ex(struct pd *pd, struct ibv_srq_init_attr_ex *attr, struct srq *
 	if (ret) {
 		drop_references(new);
 		tag_list_fini(&new->tags);
-		recv_queue_fini(&new->queue);
+		recv_queue_fini(&new->queue, NULL);
 		free(new);
 		return ret == -ENOSPC ? refuse(REASON_TOO_MANY_SRQS, "%s has %u SRQs already",
 					       adapter->name, MAX_SRQ - 1)
@@ -383,7 +384,7 @@ int srq_destroy(struct srq *srq)
 	if (srq->adapter->host->quiesce)
 		srq->adapter->host->quiesce(srq->adapter);
 	tag_list_fini(&srq->tags);
-	recv_queue_fini(&srq->queue);
+	recv_queue_fini(&srq->queue, NULL);
 	drop_references(srq);
 	free(srq);
 	return 0;

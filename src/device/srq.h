@@ -15,6 +15,7 @@
 #include "base/spin.h"
 #include "device/tag.h"
 
+struct depot;
 struct adapter;
 struct cq;
 struct pd;
@@ -50,9 +51,9 @@ struct recv_queue {
 };
 
 /* max_wr is rounded up to a power of two. 0 or -ENOMEM. */
-int recv_queue_init(struct recv_queue *queue, struct pd *pd, uint64_t type, uint32_t max_wr,
-		    uint32_t max_sge);
-void recv_queue_fini(struct recv_queue *queue);
+int recv_queue_init(struct recv_queue *queue, struct pd *pd, struct depot *depot, uint64_t type,
+		    uint32_t max_wr, uint32_t max_sge);
+void recv_queue_fini(struct recv_queue *queue, struct depot *depot);
 
 /*
  * Posts a list; on a bad one stops there, with *bad set to it and a positive errno (noted); those

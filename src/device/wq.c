@@ -40,8 +40,8 @@ int wq_create(struct pd *pd, struct ibv_wq_init_attr *attr, struct wq **wq)
 	if (ret)
 		return ret;
 	new = calloc(1, sizeof(*new));
-	if (!new || recv_queue_init(&new->queue, pd, VERBATIM_RESOURCE_RECV_QUEUE, attr->max_wr,
-				    attr->max_sge)) {
+	if (!new || recv_queue_init(&new->queue, pd, NULL, VERBATIM_RESOURCE_RECV_QUEUE,
+				    attr->max_wr, attr->max_sge)) {
 		free(new);
 		return refuse(REASON_NO_MEMORY, "for a WQ of %u", attr->max_wr);
 	}
@@ -81,7 +81,7 @@ void wq_destroy(struct wq *wq)
 	cq_forget(wq->cq, wq->ibv.wq_num);
 	atomic_fetch_sub(&wq->cq->users, 1);
 	atomic_fetch_sub(&wq->pd->users, 1);
-	recv_queue_fini(&wq->queue);
+	recv_queue_fini(&wq->queue, NULL);
 	pthread_mutex_destroy(&wq->change);
 	free(wq);
 }

@@ -40,14 +40,12 @@ static struct xrc_domain *find_domain(struct adapter *adapter, const struct meet
 
 bool branch_take_seat(struct lane *lane, struct qp *qp)
 {
-	struct seat *seat = calloc(1, sizeof(*seat));
+	struct seat *seat = seat_make(lane, qp);
 
 	if (!seat)
 		return false;
-	seat->lane = lane;
-	seat->qp = qp;
 	if (lane_add_seat(lane, seat)) {
-		free(seat);
+		seat_free(seat);
 		return false;
 	}
 	qp->lane = (uint8_t)lane->index;
@@ -71,7 +69,7 @@ static struct line *make(struct lane *lane, struct adapter *adapter, struct xrc_
 			return line;
 		}
 		lane_remove_seat(lane, qp->seat);
-		free(qp->seat);
+		seat_free(qp->seat);
 	}
 	pool_give(&lane->engine->pool, line);
 	if (qp) {
@@ -256,7 +254,7 @@ void branch_close(struct line *line, enum ibv_qp_state state)
 		transport_part(qp, outbox_of(line));
 	}
 	lane_remove_seat(lane, seat);
-	free(seat);
+	seat_free(seat);
 	qp->seat = NULL;
 	line_close(line);
 	transport_free_qp(qp);

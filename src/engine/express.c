@@ -23,11 +23,10 @@ enum {
 	UNANSWERED_MAX = 32, /* messages, then their ACK does not wait for company any more */
 	UNANSWERED_BYTES = 8 << 10, /* so long a one counts once more, for the ring's room */
 	LATE_MAX = 256,		    /* QPs; then they have a turn each */
-	CROWD = 32,		    /* QPs of a lane; of fewer all that a message needs is near */
 	TIME_EVERY_NS = 1000000,    /* while a program polls: ACK timers start, */
-	MULTITUDE = 1024,	    /* with more QPs sooner: then all of it is still near */
-	TIME_SOON_NS = 100000,
-	BATCH_RECORDS = 64, /* at a time, and so much of them (as in samehost.c) */
+	MULTITUDE = 1024,      /* QPs of a lane: of more not all that a message needs is near, */
+	TIME_SOON_NS = 100000, /* and so they start sooner, while it still is */
+	BATCH_RECORDS = 64,    /* at a time, and so much of them (as in samehost.c) */
 	BATCH_BYTES = 256 << 10,
 	COPY_BYTES = 256 << 10, /* straight from the verb, that count for one more towards a turn */
 };
@@ -286,7 +285,7 @@ APART static struct ibv_send_wr *execute(struct lane *lane, struct qp *qp, struc
 /* In a crowd: which QP's message follows upon which. */
 static void note_sent(struct lane *lane, struct seat *seat)
 {
-	if (lane->seats >= CROWD && lane->last_sent && lane->last_sent != seat)
+	if (lane->seats >= MULTITUDE && lane->last_sent && lane->last_sent != seat)
 		express_note_lines(seat->qp, seat, &lane->last_sent->ahead);
 	lane->last_sent = seat;
 }
@@ -319,7 +318,7 @@ static struct ibv_send_wr *send_record(struct lane *lane, struct seat *seat, str
 
 	if (!atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return wr;
-	if (lane->seats >= CROWD)
+	if (lane->seats >= MULTITUDE)
 		express_fetch_lines(&seat->ahead);
 	rest = express_post(seat->qp, wr, samehost_outbox(lane->samehost));
 	note(lane, seat);
@@ -358,7 +357,7 @@ static struct ibv_send_wr *send_record_plain(struct lane *lane, struct seat *sea
 
 	if (!atomic_load_explicit(&lane->has_poller, memory_order_relaxed))
 		return wr;
-	if (lane->seats >= CROWD)
+	if (lane->seats >= MULTITUDE)
 		express_fetch_lines(&seat->ahead);
 	rest = post_plain(lane->samehost, way, seat->qp, wr);
 	if (rest == wr)

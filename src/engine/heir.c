@@ -73,7 +73,7 @@ static void free_qp(struct lane *lane, struct qp *qp)
 	if (qp->home)
 		home_free(qp);
 	lane_remove_seat(lane, seat);
-	free(seat);
+	seat_free(seat);
 	qp->seat = NULL;
 	transport_free_qp(qp);
 }

@@ -363,6 +363,22 @@ void lane_remove_source(struct lane *lane, struct source *source)
 		inlet_close(lane);
 }
 
+struct seat *seat_make(struct lane *lane, struct qp *qp)
+{
+	struct seat *seat = depot_take(&qp->adapter->depot, sizeof(*seat));
+
+	if (seat) {
+		seat->lane = lane;
+		seat->qp = qp;
+	}
+	return seat;
+}
+
+void seat_free(struct seat *seat)
+{
+	depot_give(&seat->qp->adapter->depot, seat, sizeof(*seat));
+}
+
 int lane_add_seat(struct lane *lane, struct seat *seat)
 {
 	int error = timer_queue_reserve(&lane->timers, lane->seats + 1);

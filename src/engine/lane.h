@@ -243,6 +243,10 @@ bool lane_has_work(const struct lane *lane);
 bool lane_has_copied(const struct lane *lane); /* for microseconds */
 bool lane_has_news(const struct lane *lane);
 
+/* Of a QP, on no lane yet; NULL without memory. It goes before the QP does. */
+struct seat *seat_make(struct lane *lane, struct qp *qp);
+void seat_free(struct seat *seat);
+
 /* The lane's lock is held for these. */
 int lane_add_source(struct lane *lane, struct source *source); /* 0 or -errno */
 int lane_sleep_on(struct lane *lane, struct source *source);   /* one that was taken out, again */

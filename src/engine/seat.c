@@ -109,13 +109,11 @@ static int take_seat(struct qp *qp)
 {
 	struct engine *engine = station_of(qp->adapter)->engine;
 	struct lane *lane = engine->lanes[steer_lane(qp->number, engine->lane_count)];
-	struct seat *seat = lines_alloc(sizeof(*seat));
+	struct seat *seat = seat_make(lane, qp);
 	int error;
 
 	if (!seat)
 		return refuse(REASON_NO_ENGINE_MEMORY, "QP");
-	seat->lane = lane;
-	seat->qp = qp;
 	lane_lock(lane);
 	error = lane_add_seat(lane, seat);
 	if (error == 0) {
@@ -124,7 +122,7 @@ static int take_seat(struct qp *qp)
 	}
 	lane_unlock(lane);
 	if (error) {
-		free(seat);
+		seat_free(seat);
 		return refuse(REASON_NO_ENGINE_MEMORY, "QP");
 	}
 	if (qp->send_cq)
@@ -362,8 +360,8 @@ int engine_destroy_qp(struct qp *qp)
 	qp->adapter->host->quiesce(qp->adapter);
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		raw_close(station_of(qp->adapter));
+	seat_free(seat);
 	transport_free_qp(qp);
-	free(seat);
 	return 0;
 }
 

@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "base/lines.h"
 #include "device/adapter.h"
 #include "transport/completion.h"
 #include "transport/ledger.h"
@@ -15,13 +14,14 @@
 struct qp *transport_create_branch(struct adapter *adapter, struct xrc_domain *domain,
 				   uint32_t number, struct ledger *ledger)
 {
-	struct requester *requester = lines_alloc(sizeof(*requester));
-	struct responder *responder = lines_alloc(sizeof(*responder));
+	struct depot *depot = &adapter->depot;
+	struct requester *requester = depot_take(depot, sizeof(*requester));
+	struct responder *responder = depot_take(depot, sizeof(*responder));
 	struct qp *qp = requester && responder ? qp_create_branch(adapter, domain, number) : NULL;
 
 	if (!qp) {
-		free(requester);
-		free(responder);
+		depot_give(depot, requester, sizeof(*requester));
+		depot_give(depot, responder, sizeof(*responder));
 		return NULL;
 	}
 	qp->requester = requester;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/hot.h"
-#include "base/lines.h"
 #include "device/adapter.h"
 #include "device/cq.h"
 #include "device/mcast.h"
@@ -30,10 +29,23 @@ static bool make_waiting(const struct ibv_qp_init_attr_ex *attr, struct responde
 	return responder->waiting;
 }
 
-int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
+static void free_halves(struct depot *depot, struct requester *requester,
+			struct responder *responder)
 {
-	struct requester *requester = lines_alloc(sizeof(*requester));
-	struct responder *responder = lines_alloc(sizeof(*responder));
+	if (responder) {
+		free(responder->jobs);
+		free(responder->saved);
+		free(responder->waiting);
+	}
+	depot_give(depot, responder, sizeof(*responder));
+	depot_give(depot, requester, sizeof(*requester));
+}
+
+static int create(struct depot *depot, struct pd *pd, struct ibv_qp_init_attr_ex *attr,
+		  struct qp **qp)
+{
+	struct requester *requester = depot_take(depot, sizeof(*requester));
+	struct responder *responder = depot_take(depot, sizeof(*responder));
 	int error;
 
 	if (!requester || !make_waiting(attr, responder))
@@ -41,10 +53,7 @@ int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct 
 	else
 		error = qp_create(pd, attr, qp);
 	if (error) {
-		if (responder)
-			free(responder->waiting);
-		free(requester);
-		free(responder);
+		free_halves(depot, requester, responder);
 		return error;
 	}
 	(*qp)->requester = requester;
@@ -53,16 +62,20 @@ int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct 
 	return 0;
 }
 
+int transport_create_qp(struct pd *pd, struct ibv_qp_init_attr_ex *attr, struct qp **qp)
+{
+	struct adapter *adapter = qp_adapter_of(pd, attr);
+
+	/* without one it is refused */
+	return adapter ? create(&adapter->depot, pd, attr, qp) : qp_create(pd, attr, qp);
+}
+
 void transport_free_qp(struct qp *qp)
 {
 	recovery_drop(qp);
 	responder_forget_held(qp);
 	fetch_drop(qp);
-	free(qp->responder->jobs);
-	free(qp->responder->saved);
-	free(qp->responder->waiting);
-	free(qp->responder);
-	free(qp->requester);
+	free_halves(&qp->adapter->depot, qp->requester, qp->responder);
 	qp_free(qp);
 }
 

@@ -148,10 +148,17 @@ static void an_allocator_without_memory(void **state)
 
 static void sizes_beyond_measure(void **state)
 {
-	assert_null(buffer_alloc(parent, SIZE_MAX / 2, 4, VERBATIM_RESOURCE_CQ));
-	assert_null(buffer_alloc(parent, 1, SIZE_MAX, VERBATIM_RESOURCE_CQ));
+	struct depot *const depots[] = {NULL, &adapter.depot};
+	struct pd *const pds[] = {parent, o.pd};
+
+	for (int i = 0; i < 4; i++) {
+		assert_null(
+		    buffer_alloc(pds[i / 2], depots[i % 2], SIZE_MAX / 2, 4, VERBATIM_RESOURCE_CQ));
+		assert_null(
+		    buffer_alloc(pds[i / 2], depots[i % 2], 1, SIZE_MAX, VERBATIM_RESOURCE_CQ));
+		buffer_free(pds[i / 2], depots[i % 2], NULL, SIZE_MAX, VERBATIM_RESOURCE_CQ);
+	}
 	assert_int_equal(alloc_count, 0);
-	buffer_free(parent, NULL, VERBATIM_RESOURCE_CQ);
 }
 
 static void objects_of_a_parent_and_of_its_pd_go_together(void **state)
