@@ -26,7 +26,7 @@ static inline void lines_fetch(const void *place)
 static inline void *lines_alloc(size_t size)
 {
 	size_t whole = (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-	void *memory = aligned_alloc(CACHE_LINE, whole);
+	void *memory = whole < size ? NULL : aligned_alloc(CACHE_LINE, whole);
 
 	return memory ? memset(memory, 0, whole) : NULL;
 }

@@ -24,7 +24,8 @@ enum {
 	PARTS = 64,    /* in which shares are counted: */
 	MORE_MAX = 16, /* for who helps */
 	MORE_MIN = -7, /* and he, if he comes late, has no more than half either */
-	IN_TIME = 8,   /* works in a row: then it will be with the next one */
+	NOTHING = -PARTS / 2,
+	IN_TIME = 8, /* works in a row: then it will be with the next one */
 	PAGE = 4096,
 	ALONE = 4, /* times in a row that nobody helped: then it is offered seldom */
 	SELDOM = 8,
@@ -72,6 +73,14 @@ static void call(struct assist *assist)
 	assist->is_calling = true;
 	tell_core(assist->board);
 	atomic_fetch_add_explicit(&assist->board->calls, 1, memory_order_release);
+}
+
+static void call_if_due(struct assist *assist)
+{
+	if (!assist->call_at)
+		assist->call_at = call_first;
+	if (assist->alone_bytes >= assist->call_at && !assist->is_waiting)
+		call(assist);
 }
 
 /* What it takes is for this trial. */
@@ -145,13 +154,13 @@ bool assist_bundles(struct assist *assist, struct reach *reach,
 	if (!may_bundle(assist, op))
 		return false;
 	is_trial = halving_count(bundling);
-	is_bundled = halving_is_halved(bundling) && (is_trial || is_tried(assist));
-	if (!is_bundled && op->bytes < FROM)
-		assist->alone++; /* as assist_is_for() does from there on */
+	assist->is_alone = !is_trial && !is_tried(assist);
+	is_bundled = halving_is_halved(bundling) && !(assist->is_alone && op->bytes >= LONGER);
 	if ((!is_bundled && !is_trial) || !bundle_gather(&assist->bundle, reach, question, op))
 		return false;
 	if (!is_bundled)
 		assist->bundle.count = 0;
+	call_if_due(assist);
 	if (is_trial && is_warm(assist, bundling))
 		time_it(assist, bundling, bundle_bytes(&assist->bundle, op));
 	return is_bundled;
@@ -164,10 +173,7 @@ bool assist_is_for(struct assist *assist, const struct directory_question *quest
 		return true;
 	if (op->bytes < FROM || op->count != 1)
 		return false;
-	if (!assist->call_at)
-		assist->call_at = call_first;
-	if (assist->alone_bytes >= assist->call_at && !assist->is_waiting)
-		call(assist);
+	call_if_due(assist);
 	if (is_offered(assist, op))
 		return true;
 	assist->alone++;
@@ -198,7 +204,7 @@ static void divide(struct work *work, int more, bool is_in_time)
 	uint64_t helpers = work->bytes * (uint64_t)(PARTS / 2 + more) / PARTS / PAGE * PAGE;
 
 	if (!is_long(work) || is_in_time) {
-		work->second = (work->bytes - helpers) / PAGE * PAGE;
+		work->second = helpers ? (work->bytes - helpers) / PAGE * PAGE : work->bytes;
 		work->third = work->bytes;
 		return;
 	}
@@ -379,11 +385,30 @@ static void add_others(struct work *work, const struct bundle *bundle, int more)
 	}
 }
 
+/* All of a bundle by one call. */
+static void do_alone(struct assist *assist, struct reach *reach, const struct work *work,
+		     const struct reach_op *op, uint64_t place)
+{
+	assist->has_failed = !copy_bundle(reach, &assist->bundle, work, 0, place);
+	note_help(assist, bundle_bytes(&assist->bundle, op), 0);
+}
+
+static void do_together(struct assist *assist, struct reach *reach, const struct work *work,
+			const struct reach_op *op, uint64_t place)
+{
+	offer(assist, work, chunks_of(work), 1);
+	work_off(assist, reach, work, op, place);
+	learn(assist, work);
+	if (!assist->has_failed)
+		atomic_store_explicit(&assist->board->ended, assist->number, memory_order_release);
+}
+
 static void begin(struct assist *assist, struct reach *reach,
 		  const struct directory_question *question, const struct reach_op *op,
 		  uint64_t place)
 {
 	bool ends = !op->is_read && op->offset + op->bytes == op->length;
+	bool is_alone = assist->bundle.count && assist->is_alone;
 	struct work work = {
 	    .question = *question,
 	    .address = (uintptr_t)op->pieces[0].iov_base,
@@ -393,19 +418,18 @@ static void begin(struct assist *assist, struct reach *reach,
 	    .tail = ends ? WORK_TAIL : 0,
 	};
 
-	divide(&work, *more_for(assist, &work), assist->in_time >= IN_TIME);
-	add_others(&work, &assist->bundle, *more_for(assist, &work));
+	int more = is_alone ? NOTHING : *more_for(assist, &work);
+
+	divide(&work, more, assist->in_time >= IN_TIME);
+	add_others(&work, &assist->bundle, more);
 	assist->has_failed = ends && !load_end(&work);
 	assist->owes_tail = ends;
 	assist->helped = 0;
 	assist->done_then = atomic_load_explicit(&assist->board->done, memory_order_relaxed);
-	if (!assist->has_failed) {
-		offer(assist, &work, chunks_of(&work), 1);
-		work_off(assist, reach, &work, op, place);
-		learn(assist, &work);
-	}
-	if (!assist->has_failed)
-		atomic_store_explicit(&assist->board->ended, assist->number, memory_order_release);
+	if (is_alone)
+		do_alone(assist, reach, &work, op, place);
+	else if (!assist->has_failed)
+		do_together(assist, reach, &work, op, place);
 	assist->done_then += assist->helped;
 	note_what(assist, question, op);
 }
@@ -430,7 +454,8 @@ static enum reach_result done(bool is_done)
 static enum reach_result end(struct assist *assist, struct reach *reach, const struct reach_op *op,
 			     uint64_t place)
 {
-	bool has_failed = assist->has_failed || is_told(assist, &assist->board->failure);
+	bool has_failed =
+	    assist->has_failed || (assist->helped && is_told(assist, &assist->board->failure));
 	uint64_t body = op->bytes - WORK_TAIL;
 
 	if (assist->bundle.count && !has_failed) {

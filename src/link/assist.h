@@ -68,6 +68,7 @@ struct assist {
 						*/
 	struct bundle bundle;	     /* others with the present copy, and which are done */
 	struct halving bundlings[2]; /* the same of those: one by one or so, the longer or not */
+	bool is_alone;		     /* nobody is asked to help with them */
 	uint8_t warming;	     /* bundles before a trial of those */
 	struct halving *timed;	     /* of the present copy, which is timed; NULL: it is not */
 	uint64_t timed_since, timed_bytes;

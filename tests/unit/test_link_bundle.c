@@ -613,9 +613,53 @@ static void nothing_that_it_may_not(void **state)
 /* As who is alone finds out. */
 static void seldom_if_nobody_helps(void **state)
 {
-	for (int i = 0; i < HALVING_FIRST; i++)
+	for (int i = 0; i < 16; i++) /* nobody is called yet */
 		assert_int_equal(do_one(&ones[0]), REACH_DONE);
-	assert_in_range(assist.number, 6, 8);
+	assert_int_equal(assist.number, 5);
+}
+
+/* And has them together nevertheless, whatever became of the last that was offered. */
+static void otherwise_it_is_one_call(void **state)
+{
+	uint32_t number;
+
+	make_all(COUNT, SIZE + 100);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(do_one(&ones[0]), REACH_DONE);
+	number = assist.number;
+	atomic_store(&board->failure, number);
+	memset(own, 0, REGION);
+	assert_int_equal(do_one(&ones[0]), REACH_DONE);
+	assert_int_equal(assist.number, number);
+	for (uint32_t i = 0; i < COUNT; i++)
+		expect_there(&ones[i]);
+	for (uint32_t i = 1; i < COUNT; i++)
+		assert_true(is_ahead(&ones[i]));
+}
+
+/* Of long ones, which gain nothing by that, there is one. */
+static void but_for_long_ones(void **state)
+{
+	make_all(COUNT, 98304);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(do_one(&ones[0]), REACH_DONE);
+	memset(own, 0, REGION);
+	assert_int_equal(do_one(&ones[0]), REACH_DONE);
+	expect_there(&ones[0]);
+	assert_int_equal(*(char *)ones[1].piece.iov_base, 0);
+}
+
+/* Nor for long without calling for help. */
+static void and_somebody_is_called(void **state)
+{
+	int count = 0;
+
+	while (!assist.is_calling && count < 1000) {
+		assert_int_equal(do_one(&ones[0]), REACH_DONE);
+		count++;
+	}
+	assert_int_equal(count, (4 << 20) / (COUNT * SIZE) + 1);
+	assert_int_equal(atomic_load(&board->calls), 1);
 }
 
 static void also_short_ones(void **state)
@@ -707,6 +751,9 @@ int main(void)
 	    TEST(what_was_withdrawn_does_not_count),
 	    TEST(nothing_that_it_may_not),
 	    TEST(seldom_if_nobody_helps),
+	    TEST(otherwise_it_is_one_call),
+	    TEST(but_for_long_ones),
+	    TEST(and_somebody_is_called),
 	    TEST(also_short_ones),
 	    TEST(where_it_is_faster),
 	    TEST(and_otherwise_costs_nothing),
