@@ -195,14 +195,21 @@ static bool is_huge(const void *place)
 	return is;
 }
 
+static struct block blocks[ENOUGH];
+static const uint8_t *first, *last; /* of these */
+
 /* As many as fill one, and the first of the next one. */
-static void take_more_than_fit(struct block *blocks)
+static void take_more_than_fit(void)
 {
+	if (!has_extents())
+		skip();
 	for (int i = 0; i < ENOUGH; i++)
 		take(&blocks[i], SMALL, (uint8_t)i);
+	first = blocks[0].start;
+	last = blocks[ENOUGH - 1].start;
 }
 
-static void give_all(struct block *blocks)
+static void give_all(void)
 {
 	for (int i = 0; i < ENOUGH; i++)
 		give(&blocks[i], (uint8_t)i);
@@ -210,19 +217,12 @@ static void give_all(struct block *blocks)
 
 static void all_but_the_first_are_for_huge_pages(void **state)
 {
-	static struct block blocks[ENOUGH];
-	const uint8_t *first, *last;
-
-	if (!has_extents())
-		skip();
-	take_more_than_fit(blocks);
-	first = blocks[0].start;
-	last = blocks[ENOUGH - 1].start;
+	take_more_than_fit();
 	assert_ptr_not_equal(extent_of(first), extent_of(last));
 	assert_false(is_huge(first));
 	if (madvise(extent_of(first), DEPOT_FIRST, MADV_HUGEPAGE) == 0) /* the kernel has them */
 		assert_true(is_huge(last));
-	give_all(blocks);
+	give_all();
 }
 
 static bool is_mapped(const void *place)
@@ -234,32 +234,23 @@ static bool is_mapped(const void *place)
 
 static void what_is_free_goes_back_but_for_the_first(void **state)
 {
-	static struct block blocks[ENOUGH];
-	const uint8_t *first, *last;
-
-	if (!has_extents())
-		skip();
-	take_more_than_fit(blocks);
-	first = blocks[0].start;
-	last = blocks[ENOUGH - 1].start;
-	give_all(blocks);
+	take_more_than_fit();
+	give_all();
 	assert_true(is_mapped(first));
 	assert_false(is_mapped(last));
-	take_more_than_fit(blocks);
-	give_all(blocks);
+	take_more_than_fit();
+	give_all();
 }
 
 /* Of the newest extent what was never given comes first, and then what is free in any. */
 static void a_free_block_is_the_next_of_its_size(void **state)
 {
-	static struct block blocks[ENOUGH], more[PER_EXTENT];
+	static struct block more[PER_EXTENT];
 	struct block other;
 	int count = 0;
 	uint8_t *was;
 
-	if (!has_extents())
-		skip();
-	take_more_than_fit(blocks);
+	take_more_than_fit();
 	was = blocks[100].start;
 	give(&blocks[100], 100);
 	take(&other, SMALL + CACHE_LINE, 1);
