@@ -417,7 +417,6 @@ static void begin(struct assist *assist, struct reach *reach,
 	    .is_read = op->is_read,
 	    .tail = ends ? WORK_TAIL : 0,
 	};
-
 	int more = is_alone ? NOTHING : *more_for(assist, &work);
 
 	divide(&work, more, assist->in_time >= IN_TIME);

@@ -36,7 +36,7 @@
 
 struct reach;
 
-enum { ASSIST_WORDS = 44, ASSIST_KINDS = 4, ASSIST_OTHERS = BUNDLE_OTHERS };
+enum { ASSIST_WORDS = 44, ASSIST_KINDS = 4 };
 
 /* In shared memory, one for each direction; zeroed there is no work. */
 struct assist_board {

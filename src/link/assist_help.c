@@ -16,7 +16,7 @@ enum {
 
 /* In the helper's memory: the message's part, and the others'. */
 struct places {
-	uint64_t at[1 + ASSIST_OTHERS];
+	uint64_t at[1 + BUNDLE_OTHERS];
 };
 
 /* Whole messages of two chunks, none of which has an end of its own. */
@@ -24,7 +24,7 @@ static bool are_others_sensible(const struct work *work)
 {
 	bool are = work->is_read && !work->tail && work->third == work->bytes;
 
-	if (work->others > ASSIST_OTHERS)
+	if (work->others > BUNDLE_OTHERS)
 		return false;
 	for (uint32_t i = 0; i < work->others; i++)
 		are &= work->other[i].second <= work->other[i].bytes;
@@ -67,7 +67,7 @@ static bool find_places(const struct directory *own, const struct work *work, st
 static bool help_copy(struct reach *reach, const struct work *work, uint32_t chunk,
 		      const struct places *places)
 {
-	uint64_t there[1 + ASSIST_OTHERS] = {work->address};
+	uint64_t there[1 + BUNDLE_OTHERS] = {work->address};
 
 	for (uint32_t i = 0; i < work->others; i++)
 		there[i + 1] = work->other[i].address;

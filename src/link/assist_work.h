@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside of assist.h: what initiator (assist.c, assist_bundle.c) and helper (assist_help.c) share.
+ * Inside of assist.h: what initiator (assist.c) and helper (assist_help.c) share.
  *
  * Claims are one word, so that a claim is of this work and no other: number of the work (32 bits),
  * how many chunks it has (16), which is next (16). What the work is, is only written while nothing
@@ -10,6 +10,7 @@
 #define LINK_ASSIST_WORK_H
 
 #include "link/assist.h"
+#include "link/reach.h"
 
 enum {
 	WORK_CHUNKS = 3, /* at most */
@@ -33,11 +34,12 @@ struct work {
 			uint64_t addr;	  /* in the question about it */
 			uint64_t address; /* the initiator's memory */
 			uint64_t second;  /* chunk, which is the last */
-		} other[ASSIST_OTHERS];
+		} other[BUNDLE_OTHERS];
 	};
 };
 
 _Static_assert(sizeof(struct work) <= ASSIST_WORDS * 8, "fits");
+_Static_assert(1 + BUNDLE_OTHERS <= REACH_SPANS, "by one call");
 
 /* Where a chunk begins, and the one before it ends. */
 static inline uint64_t work_start(const struct work *work, uint32_t chunk)

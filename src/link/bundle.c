@@ -75,10 +75,8 @@ uint64_t bundle_bytes(const struct bundle *bundle, const struct reach_op *op)
 
 void bundle_is_done(struct bundle *bundle, struct reach *reach)
 {
-	uint64_t place;
-
 	for (bundle->next = bundle->done = 0; bundle->done < bundle->count; bundle->done++)
-		if (!reach_asks(reach, &bundle->others[bundle->done].question, &place))
+		if (reach_is_withdrawn(reach, &bundle->others[bundle->done].question))
 			break;
 	bundle->count = 0;
 }

@@ -362,7 +362,7 @@ static enum reach_result do_it(struct reach *reach, struct assist *assist,
 }
 
 /* What was fetched is what was sent only if the sender has not given it up meanwhile. */
-static bool is_withdrawn(struct reach *reach, const struct directory_question *question)
+bool reach_is_withdrawn(struct reach *reach, const struct directory_question *question)
 {
 	uint64_t place;
 
@@ -399,7 +399,7 @@ enum reach_result reach_do(struct reach *reach, atomic_uint *hazard, struct assi
 	enter(hazard);
 	if (directory_recall(reach->directory, &reach->memo, question, &answer))
 		result = do_it(reach, assist, question, &answer, op);
-	if (result == REACH_DONE && op->is_fetch && is_withdrawn(reach, question))
+	if (result == REACH_DONE && op->is_fetch && reach_is_withdrawn(reach, question))
 		result = REACH_REFUSED;
 	leave(hazard);
 	return result;

@@ -80,8 +80,10 @@ struct reach_spans {
 /* Copies them in this order, by one system call if it can. */
 bool reach_copy_all(struct reach *reach, bool is_read, const struct reach_spans *spans);
 
-/* Whether the peer's directory allows that, and where it is. The hazard is odd. */
+/* Whether the peer's directory allows that, and where it is; and, after a copy, whether it does no
+ * more. The hazard is odd. */
 bool reach_asks(struct reach *reach, const struct directory_question *question, uint64_t *place);
+bool reach_is_withdrawn(struct reach *reach, const struct directory_question *question);
 
 /* A guess: what the key leads to costs no system call (commons.h). */
 bool reach_is_common(const struct reach *reach, uint32_t rkey);
