@@ -221,20 +221,17 @@ static uint32_t chunks_of(const struct work *work)
 	return work->third < work->bytes ? WORK_CHUNKS : WORK_CHUNKS - 1;
 }
 
-/* A part of it that is in one piece. */
-static bool copy(struct reach *reach, bool is_read, char *here, uint64_t there, uint64_t bytes,
-		 bool ends)
+/* From there on, with its end. */
+static bool copy_rest(struct reach *reach, const struct reach_op *op, uint64_t start,
+		      uint64_t place)
 {
-	struct iovec piece = {here, bytes};
-	struct reach_op op = {
-	    .is_read = is_read,
-	    .length = ends ? bytes : bytes + 1,
-	    .bytes = bytes,
-	    .pieces = &piece,
-	    .count = 1,
-	};
+	struct iovec piece = {(char *)op->pieces[0].iov_base + start, op->bytes - start};
+	struct reach_op rest = *op;
 
-	return !bytes || reach_copy(reach, &op, there);
+	rest.offset += start;
+	rest.bytes = piece.iov_len;
+	rest.pieces = &piece;
+	return !rest.bytes || reach_copy(reach, &rest, place + start);
 }
 
 /* ---- the initiator ---- */
@@ -272,9 +269,9 @@ static void note_help(struct assist *assist, uint64_t bytes, uint32_t chunks)
 	assist->alone_bytes = chunks ? 0 : assist->alone_bytes + bytes;
 }
 
-/* With the others. */
-static bool copy_bundle(struct reach *reach, const struct bundle *bundle, const struct work *work,
-			uint32_t chunk, uint64_t place)
+/* With the others, if there are any. */
+static bool copy_chunk(struct reach *reach, const struct bundle *bundle, const struct work *work,
+		       uint32_t chunk, uint64_t place)
 {
 	uint64_t here[1 + BUNDLE_OTHERS] = {work->address}, there[1 + BUNDLE_OTHERS] = {place};
 
@@ -282,7 +279,7 @@ static bool copy_bundle(struct reach *reach, const struct bundle *bundle, const 
 		here[i + 1] = (uintptr_t)bundle->others[i].here;
 		there[i + 1] = bundle->others[i].place;
 	}
-	return work_copy(reach, work, true, chunk, here, there);
+	return work_copy(reach, work, work->is_read, chunk, here, there);
 }
 
 /*
@@ -296,20 +293,16 @@ static void work_off(struct assist *assist, struct reach *reach, const struct wo
 
 	assist->own = 0;
 	do {
-		bool is_rest = chunk == 1 && assist->own == FIRST && assist->alone;
-		uint64_t start = work_start(work, chunk);
-		uint64_t left = is_rest ? op->bytes - start : work_bytes(work, chunk);
+		bool is_rest = chunk == 1 && assist->own == FIRST && assist->alone && !work->others;
 
 		assist->has_failed = chunk >= WORK_CHUNKS; /* somebody wrote nonsense there */
 		if (assist->has_failed)
 			break;
 		assist->own |= is_rest ? (1U << chunks_of(work)) - 1 : 1U << chunk;
 		assist->owes_tail &= !is_rest;
-		assist->has_failed =
-		    work->others ? !copy_bundle(reach, &assist->bundle, work, chunk, place)
-				 : !copy(reach, op->is_read, (char *)op->pieces[0].iov_base + start,
-					 place + start, left,
-					 is_rest && op->offset + op->bytes == op->length);
+		assist->has_failed = is_rest
+					 ? !copy_rest(reach, op, work->second, place)
+					 : !copy_chunk(reach, &assist->bundle, work, chunk, place);
 	} while (!assist->has_failed && work_claim(assist->board, assist->number,
 						   assist->own == FIRST && assist->alone, &chunk));
 	note_help(assist, bundle_bytes(&assist->bundle, op),
@@ -389,7 +382,7 @@ static void add_others(struct work *work, const struct bundle *bundle, int more)
 static void do_alone(struct assist *assist, struct reach *reach, const struct work *work,
 		     const struct reach_op *op, uint64_t place)
 {
-	assist->has_failed = !copy_bundle(reach, &assist->bundle, work, 0, place);
+	assist->has_failed = !copy_chunk(reach, &assist->bundle, work, 0, place);
 	note_help(assist, bundle_bytes(&assist->bundle, op), 0);
 }
 
@@ -455,7 +448,6 @@ static enum reach_result end(struct assist *assist, struct reach *reach, const s
 {
 	bool has_failed =
 	    assist->has_failed || (assist->helped && is_told(assist, &assist->board->failure));
-	uint64_t body = op->bytes - WORK_TAIL;
 
 	if (assist->bundle.count && !has_failed) {
 		bundle_is_done(&assist->bundle, reach);
@@ -469,8 +461,7 @@ static enum reach_result end(struct assist *assist, struct reach *reach, const s
 		return REACH_REFUSED;
 	if (!assist->owes_tail || (assist->helped && is_told(assist, &assist->board->tailed)))
 		return REACH_DONE;
-	return done(copy(reach, false, (char *)op->pieces[0].iov_base + body, place + body,
-			 WORK_TAIL, true));
+	return done(copy_rest(reach, op, op->bytes - WORK_TAIL, place));
 }
 
 enum reach_result assist_do(struct assist *assist, struct reach *reach,
